@@ -6,7 +6,8 @@
 import type { Instant } from '../lib/core/model.ts';
 import { chooseSlices } from '../lib/core/slices.ts';
 import { type FunctionSettings, settingsVersion } from '../lib/settings/deployed-settings.ts';
-import { exportDefinition, exportSettingsSchema, serviceSettingsSchema, sourceOf } from '../lib/settings/settings.ts';
+import { exportDefinition, sourceOf } from '../lib/settings/settings.ts';
+import { deploymentOf } from './harness/deployment.ts';
 import { functionEnvironment } from './finish.ts';
 import { type Benchmark, figureOf, formatNumber, formatSpread, measureRounds } from './harness/benchmark.ts';
 import { measureContender, startPageService, startServer } from './harness/processes.ts';
@@ -55,8 +56,10 @@ async function measureFunction(parallel: number, page: { readonly pageBytes: num
   const { baseUrl } = server;
   const settings = {
     version: settingsVersion,
-    service: serviceSettingsSchema.parse({ baseUrl, filterUntil: 'date.lt' }),
-    exports: [exportSettingsSchema.parse({ name: run.export, slices: { parallel }, pagesPerInvocation: 100 })],
+    ...deploymentOf(
+      { baseUrl, filterUntil: 'date.lt' },
+      { name: run.export, slices: { parallel }, pagesPerInvocation: 100 },
+    ),
   } as const satisfies FunctionSettings;
   const { request } = exportDefinition(settings.exports[0], sourceOf(baseUrl), settings.service);
   const slices = chooseSlices({ ...period, startedAt: run.startedAt }, { parallel }, 1_000);

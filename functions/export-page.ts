@@ -17,14 +17,13 @@ import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import type { LoopState } from '../lib/core/model.ts';
-import type { ReportService } from '../lib/core/ports.ts';
 import { exportPage } from '../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
 import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe-service.ts';
 import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
-import { serviceClient } from '../lib/service/client/client.ts';
-import { renewsSecret } from '../lib/settings/settings.ts';
+import { renewsSecret } from '../lib/service/api/auth.ts';
+import { createServiceClient, type ServiceClient } from '../lib/service/client/client.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult;
 
@@ -38,7 +37,7 @@ export function exportPageHandler(
     const { environment, service: settings, dynamoDb } = context;
     const { runtime, maxInFlight } = platform;
     let remainingMs = () => 0;
-    const service = createService(context, platform, () => remainingMs());
+    const client = createService(context, platform, () => remainingMs());
     const store = functionPageStore(context, env, platform);
     const { table, service: name } = environment;
     const { maxConcurrentPages: limit } = settings;
@@ -48,10 +47,12 @@ export function exportPageHandler(
       remainingMs = getRemainingTimeInMillis;
       if (probe !== undefined) {
         const { export: name, ...period } = probeSchema.parse(probe);
-        const { definition, log } = context.dependenciesFor({ export: name });
+        const { definition, log, api } = context.dependenciesFor({ export: name });
+        const service = client.describedBy(api);
         return await probeService({ definition, service, log, runtime }, period);
       }
-      const deps = { ...context.dependenciesFor(input), service, store, slots };
+      const { api, ...common } = context.dependenciesFor(input);
+      const deps = { ...common, service: client.describedBy(api), store, slots };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       const slices = loop.slices === undefined ? 1 : maxParallel;
@@ -66,12 +67,12 @@ function createService(
   { environment, service, dynamoDb }: Pick<ServiceContext, 'environment' | 'service' | 'dynamoDb'>,
   { runtime: clock, createClient, createPool, createGunzip }: Platform,
   remainingMs: () => number,
-): ReportService {
+): ServiceClient {
   const client = createClient(SecretsManagerClient, sdkConfig);
   const { apiKeySecret: secretId = '', apiKeyField: field, table, service: name } = environment;
   const secret = createSecretApiKey({ client, secretId, field, now: clock.now });
   const renewed = { source: secret, secretsManager: client, secretId, client: dynamoDb, table, service: name };
-  return serviceClient(service, {
+  return createServiceClient(service, {
     network: createSecretNetwork({ client, settings: service, now: clock.now }),
     apiKey: renewsSecret(service) ? createRenewedSecret({ ...renewed, remainingMs, runtime: clock }) : secret,
     clock,

@@ -3,14 +3,13 @@
 import { finishRunHandler } from '../../functions/finish-run.ts';
 import type { RunResult } from '../../lib/core/model.ts';
 import { settingsVersion } from '../../lib/settings/deployed-settings.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import { deploymentOf } from '../harness/deployment.ts';
 import { startMeasurement } from '../harness/processes.ts';
 import { run } from '../servers/run-of-pages.ts';
 
 const settings = {
   version: settingsVersion,
-  service: serviceSettingsSchema.parse({ baseUrl: 'http://127.0.0.1' }),
-  exports: [exportSettingsSchema.parse({ name: run.export })],
+  ...deploymentOf({ baseUrl: 'http://127.0.0.1' }, { name: run.export }),
 } as const;
 const input = { export: run.export, run: run.run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
 

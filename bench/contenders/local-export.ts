@@ -11,17 +11,15 @@ import type { Instant } from '../../lib/core/model.ts';
 import { openLocalDeployment } from '../../lib/local/directory.ts';
 // Loaded on demand, as commands that only read do not need them. The times of all contenders start when everything is loaded.
 import '../../lib/service/client/client.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import { deploymentOf } from '../harness/deployment.ts';
 import { startMeasurement } from '../harness/processes.ts';
 
 const [baseUrl = '', out = '', mode, since, until, parallel] = process.argv.slice(2);
+const given = { baseUrl, compression: mode !== 'identity', filterUntil: mode === 'slices' ? 'date.lt' : undefined };
+const { service, exports } = deploymentOf(given, { name: 'reports' });
 const settings = {
-  service: serviceSettingsSchema.parse({
-    baseUrl,
-    compression: mode !== 'identity',
-    filterUntil: mode === 'slices' ? 'date.lt' : undefined,
-  }),
-  export: exportSettingsSchema.parse({ name: 'reports' }),
+  service,
+  export: exports[0],
   apiKeyEnv: 'BENCH_API_KEY',
   compression: mode === 'stored' ? ('gzip' as const) : undefined,
 };

@@ -5,6 +5,7 @@ import { type Item, toEntryItem, toStateItem } from '../../lib/aws/dynamodb/item
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { asCursor, asRunId, type ExportState, type Instant, type PageEntry, type Run } from '../../lib/core/model.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
+import { reportExportService } from '../../lib/service/api/report-export-service.ts';
 import { apiOfRequest } from '../../lib/settings/settings.ts';
 
 export const serviceName = 'bench';
@@ -25,7 +26,7 @@ export const run: Run = {
     format: 'XML',
     container: 'NONE',
     reportsAt: { kind: 'xml', path: '/*/*' },
-    api: apiOfRequest({}),
+    api: apiOfRequest(reportExportService({})),
   },
   lagMs: 0,
   startedAt,

@@ -7,8 +7,9 @@
  */
 
 import { minUploadBytesPerSecond } from '../settings/deployed-settings.ts';
-import type { Valid } from '../settings/fields.ts';
-import { type ExportSettings, renewsSecret, requestDates, type ServiceSettings } from '../settings/settings.ts';
+import { renewsSecret } from '../service/api/auth.ts';
+import { requestDates } from '../service/api/description.ts';
+import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
 import { maxParallel } from '../core/slices.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
 import { maxPollMs } from '../core/slots/page-slots.ts';
@@ -40,22 +41,21 @@ export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
 const minExecutionTimeoutSeconds = 7 * 86_400;
 
-type ServiceLimits = Parameters<typeof requestDates>[0] &
-  Partial<Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>>;
-type ExportLimits = Pick<Valid<ExportSettings>, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices'>;
+type ServiceLimits = Pick<ServiceSettings, 'auth' | 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>;
+type ExportLimits = Pick<ExportSettings, 'api' | 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices'>;
 
 export interface FunctionLimitsInput {
   readonly service: ServiceLimits;
   readonly exports: readonly ExportLimits[];
 }
 
-const maxOf = (exports: readonly ExportLimits[], limit: keyof Omit<ExportLimits, 'slices'>) =>
-  Math.max(...exports.map((settings) => settings[limit] ?? 0));
+const maxOf = (exports: readonly ExportLimits[], limit: keyof Omit<ExportLimits, 'api' | 'slices'>) =>
+  Math.max(...exports.map((settings) => settings[limit]));
 
 export function functionLimits({ service, exports }: FunctionLimitsInput): FunctionLimits {
   const one = needsOf(service, exports, 1);
   // An operator may start a bounded run with as many slices, whatever the settings of the export say.
-  const isSliceable = requestDates(service).upperBound !== undefined;
+  const isSliceable = exports.some(({ api }) => requestDates(api).upperBound !== undefined);
   const { storageMebibytes } = needsOf(service, exports, isSliceable ? maxParallel : 1);
   // The function begins another page while there is time for a whole one, so it uses whatever time is left.
   const hasSeveralPages = isSliceable || maxOf(exports, 'pagesPerInvocation') > 1;
@@ -74,7 +74,7 @@ export function functionLimits({ service, exports }: FunctionLimitsInput): Funct
 
 /** What an invocation of ExportPage needs for the largest pages of `parallel` slices. */
 function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], parallel: number) {
-  const { maxPageBytes = 0, totalTimeout = 0, maxConcurrentPages } = service;
+  const { maxPageBytes, totalTimeout, maxConcurrentPages } = service;
   // The pages in flight: each waits in /tmp until it is stored, and the next one is requested meanwhile.
   const pages = parallel * (maxOf(exports, 'pagesPerInvocation') > 1 ? 2 : 1);
   const pageMebibytes = Math.ceil(maxPageBytes / mebibyte);
@@ -99,7 +99,7 @@ function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], paral
 
 /** Why Lambda cannot run an export with these settings; empty if it can. */
 export function findLimitProblems(service: ServiceLimits, settings: ExportLimits): string[] {
-  const { parallel = 1 } = settings.slices ?? {};
+  const { parallel } = settings.slices;
   const needs = needsOf(service, [settings], parallel);
   const { pages, pageMebibytes, fetchSeconds, storeSeconds, seconds, storageMebibytes } = needs;
   const [subject, remedy] =

@@ -44,7 +44,7 @@ function createSecurityGroup(
   scope: Construct,
   vpc: IVpc,
   serviceName: string,
-  { baseUrl, proxyUrl, api }: ServiceSettings,
+  { baseUrl, proxyUrl, auth }: ServiceSettings,
 ): SecurityGroup {
   const group = new SecurityGroup(scope, 'SecurityGroup', {
     vpc,
@@ -52,7 +52,7 @@ function createSecurityGroup(
     allowAllOutbound: false,
   });
   const httpsPort = 443;
-  const tokenUrls = api !== undefined && 'tokenUrl' in api.auth ? [api.auth.tokenUrl] : [];
+  const tokenUrls = 'tokenUrl' in auth ? [auth.tokenUrl] : [];
   const targets = proxyUrl === undefined ? [baseUrl, ...tokenUrls] : [proxyUrl];
   const ports = targets.map((target) => {
     const { port, protocol } = new URL(target);

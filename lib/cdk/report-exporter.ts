@@ -37,7 +37,8 @@ import {
 } from '../settings/deployed-settings.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
-import { needsSecret, renewsSecret, type ServiceSettings } from '../settings/settings.ts';
+import { needsSecret, renewsSecret } from '../service/api/auth.ts';
+import type { ServiceSettings } from '../settings/settings.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';

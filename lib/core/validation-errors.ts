@@ -60,11 +60,18 @@ export function problemLines(
 }
 
 /** The problem without its path. */
-export function describeProblem(issue: Issue): string {
-  if (issue.code !== 'unrecognized_keys') return issue.message;
-  const names = issue.keys.slice(0, maxNames).map((key) => JSON.stringify(shortName(key)));
-  const more = issue.keys.length - names.length;
-  return `unknown field${issue.keys.length === 1 ? '' : 's'}: ${names.join(', ')}${more === 0 ? '' : ` and ${more} more`}`;
+export const describeProblem = (issue: Issue): string =>
+  issue.code !== 'unrecognized_keys' || issue.message.startsWith(unknownField)
+    ? issue.message
+    : describeUnknownFields(issue.keys);
+
+const unknownField = 'unknown field';
+
+/** `unknown fields: "a", "b"`. */
+export function describeUnknownFields(keys: readonly string[]): string {
+  const names = keys.slice(0, maxNames).map((key) => JSON.stringify(shortName(key)));
+  const more = keys.length - names.length;
+  return `${unknownField}${keys.length === 1 ? '' : 's'}: ${names.join(', ')}${more === 0 ? '' : ` and ${more} more`}`;
 }
 
 /** `exports[0].filter.date`. */

@@ -241,6 +241,7 @@ function describeLocalExport(
   const service = localService(settings, directory);
   const { address: serviceName } = service;
   const parsed = { ...settings.export, pagesPerInvocation };
-  const definition = exportDefinition(parsed, serviceName, service.settings, settings.compression);
+  const described = { ...parsed, api: service.api };
+  const definition = exportDefinition(described, serviceName, service.settings, settings.compression);
   return { name: settings.export.name, definition, service, serviceName };
 }

@@ -3,14 +3,9 @@
 import { join } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
-import {
-  defaultApiKeyEnv,
-  defaultVendor,
-  needsSecret,
-  renewsSecret,
-  type ServiceSettings,
-  sourceOf,
-} from '../settings/settings.ts';
+import { defaultApiKeyEnv, type ServiceSettings, sourceOf } from '../settings/settings.ts';
+import { needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { defaultVendor } from '../service/api/report-export-service.ts';
 import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork, type NetworkSource } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
@@ -22,25 +17,26 @@ const simulatedReports = { seed: 1, count: 250 };
 
 /** The service, with the API key from `env`; in `out`, with its refresh token. Connecting without a base URL starts a simulator. */
 export function localService(
-  { service, apiKeyEnv }: LocalExport,
+  { service, export: { api: described }, apiKeyEnv }: LocalExport,
   { out, env, runtime }: LocalDirectory,
 ): DeployedService {
   const { baseUrl, ...given } = service;
   // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of its own.
-  const settings =
-    baseUrl === undefined ? { ...given, filterUntil: given.filterUntil ?? 'date.lt', rootElement: undefined } : given;
+  const settings = baseUrl === undefined ? { ...given, rootElement: undefined } : given;
+  const api = baseUrl === undefined ? { ...described, filterUntil: described.filterUntil ?? 'date.lt' } : described;
   const { maxConcurrentPages } = settings;
   // The client takes long to load, and commands that only read do not need it.
   const clientOf = async (address: string, key: string, network: NetworkSource, waiting: Waiting = {}) => {
     const { serviceClient } = await import('../service/client/client.ts');
     const place = isNameOfVariable(apiKeyEnv) ? `The environment variable ${apiKeyEnv}` : undefined;
     const apiKey = renewsSecret(settings) ? createRenewedSecret(out, key, runtime, waiting) : fixedApiKey(key, place);
-    return serviceClient({ ...settings, baseUrl: address }, { apiKey, network, clock: runtime });
+    return serviceClient({ ...settings, api, baseUrl: address }, { apiKey, network, clock: runtime });
   };
   if (baseUrl !== undefined) {
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
       settings,
+      api,
       address: sourceOf(baseUrl),
       maxConcurrentPages,
       describeNetwork: async () => describeNetwork(await network.get()),
@@ -62,6 +58,7 @@ export function localService(
   }
   return {
     settings,
+    api,
     address: 'simulator',
     maxConcurrentPages,
     describeNetwork: async () => '',
@@ -93,9 +90,9 @@ export function localService(
 export function problemOfVariable(
   variable: string,
   env: NodeJS.ProcessEnv,
-  service: Pick<ServiceSettings, 'api'> = {},
+  service: Pick<ServiceSettings, 'auth'>,
 ): string | undefined {
-  const { kind } = service.api?.auth ?? { kind: 'header' };
+  const { kind } = service.auth;
   if (kind === 'none') return undefined;
   const problem = problemOfSecret(env[variable], renewsSecret(service) ? 'refresh_token' : kind);
   const named = isNameOfVariable(variable) ? variable : `in apiKeyEnv (default ${defaultApiKeyEnv})`;

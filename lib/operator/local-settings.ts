@@ -11,7 +11,7 @@ import { openLocalDeployment } from '../local/directory.ts';
 import { defaultDirectory, type LocalDirectory, type LocalExport, type SettingsSource } from '../local/settings.ts';
 import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
-import { defaultApiKeyEnv, type ServiceSettings } from '../settings/settings.ts';
+import { defaultApiKeyEnv, type ExportSettings, type ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
 import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
@@ -72,8 +72,10 @@ async function findExports(options: Options, problems: string[]): Promise<readon
       apiKeyEnv: (isSimulated ? undefined : apiKeyEnv) ?? defaultApiKeyEnv,
       compression: compress === true ? ('gzip' as const) : parsed.bucket.compression,
     };
-    const problem = findLocalProblem(service, `${file} services.${name}`, isSimulated);
-    return exports.map((each) => ({ settings: { ...local, export: each }, problem }));
+    return exports.map((each) => ({
+      settings: { ...local, export: each },
+      problem: findLocalProblem(service, each, { place: `${file} services.${name}`, isSimulated }),
+    }));
   });
 }
 
@@ -143,9 +145,13 @@ function optionOfPath(path: readonly PropertyKey[]): string {
 export const optionOf = (field: string): string => field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** Why a service that can be deployed cannot be used on this machine. */
-function findLocalProblem({ api, tls }: ServiceSettings, place: string, isSimulated: boolean): string | undefined {
+function findLocalProblem(
+  { tls }: Pick<ServiceSettings, 'tls'>,
+  { api }: ExportSettings,
+  { place, isSimulated }: { readonly place: string; readonly isSimulated: boolean },
+): string | undefined {
   if (isSimulated) {
-    if (api === undefined) return undefined;
+    if (api.pagination === undefined) return undefined;
     return (
       `--simulate: ${place} describes another API, and only the Report Export Service is simulated. ` +
       'Without --simulate, the API at its baseUrl is used; plan --request requests two pages and stores nothing'

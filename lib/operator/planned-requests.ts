@@ -7,9 +7,9 @@ import { addPage, type RunTotals, zeroTotals } from '../core/model.ts';
 import type { PageRequest } from '../core/ports.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { shownCredentials } from '../service/client/auth.ts';
-import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
-import type { Api } from '../settings/api-settings.ts';
-import type { AnyOf } from '../settings/fields.ts';
+import { httpRequest } from '../service/client/request.ts';
+import type { Description } from '../service/api/description.ts';
+import { placeOfNext } from '../service/api/next/kinds.ts';
 import { probePage } from '../target/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target/target.ts';
 import { bytes, plural, totals } from './output/format.ts';
@@ -18,15 +18,15 @@ export type PlannedRequest = ReturnType<typeof plannedRequest>;
 
 /** In `headers`, the API key is replaced by its source. `body` is that of JSON, or the text of a form; null if there is none. */
 export function plannedRequest(
-  { address, settings, keySource }: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
+  { address, settings, api, keySource }: Pick<DeployedService, 'address' | 'settings' | 'api' | 'keySource'>,
   page: PageRequest,
 ) {
   const base = URL.parse(address) ?? new URL('http://simulator');
-  const { method, path, headers, body } = httpRequest(base, apiFor(settings, page.request), page, settings);
+  const { method, path, headers, body } = httpRequest(base, api, page, settings);
   return {
     method,
     url: `${base.origin}${path}`,
-    headers: { ...headers, ...shownCredentials(authOf(settings), `(${keySource})`) },
+    headers: { ...headers, ...shownCredentials(settings.auth, `(${keySource})`) },
     body:
       body === undefined || headers['content-type'] !== 'application/json'
         ? (body ?? null)
@@ -50,7 +50,7 @@ export type RequestedPage = ReturnType<typeof requestedPage>;
 function requestedPage(
   request: PlannedRequest,
   { received, bytes: size }: Awaited<ReturnType<typeof probePage>>,
-  { from, at = '', end }: AnyOf<Api['next']>,
+  { next, last }: Pick<Description, 'next' | 'last'>,
 ) {
   const { contentType, reports, serviceTime, nextCursor: cursor, documentRoot, documentRootText, timing } = received;
   return {
@@ -62,8 +62,8 @@ function requestedPage(
     documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
     serviceTime,
     latencyMs: timing.latencyMs,
-    /** Where the next page is, what is there (null on the last page), and how the description says that there is none. */
-    next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`.trim(), cursor, end },
+    /** Where the next page is, what is there (null on the last page), and how the description recognizes the last page. */
+    next: { at: placeOfNext(next), cursor, last },
   };
 }
 
@@ -82,7 +82,6 @@ export async function requestPages(
   { notify, toEnd }: { readonly notify: (text: string) => void; readonly toEnd: boolean },
 ): Promise<readonly RequestedPage[]> {
   await using client = await service.connect(notify);
-  const { next } = apiFor(service.settings, first.request);
   let root = await rootOfFirstProbe(definition, log);
   const pages: RequestedPage[] = (found.pages = []);
   let sum = zeroTotals;
@@ -91,7 +90,7 @@ export async function requestPages(
     const request = (found.unanswered = plannedRequest(service, page));
     const probed = await probePage(client, page, root, { runtime: systemRuntime, notify });
     found.unanswered = undefined;
-    const requested = requestedPage(request, probed, next);
+    const requested = requestedPage(request, probed, service.api);
     const { cursor } = requested.next;
     sum = { pages: sum.pages + 1, ...addPage(sum, requested) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? requested : undefined };
@@ -139,9 +138,9 @@ export function responseLines(page: RequestedPage): string[] {
 }
 
 /** What a walk found, whose last page is `last`. */
-export function walkLine(walk: RunTotals, { next: { at, end } }: RequestedPage): string {
+export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage): string {
   const reason = at === 'count' ? 'its reports complete the total' : `it has no ${at}`;
-  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${end === undefined ? reason : JSON.stringify(end)}`;
+  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${last === undefined ? reason : JSON.stringify(last)}`;
 }
 
 /** Advice for a person who describes an API. */
@@ -149,7 +148,7 @@ export function notesOn(
   { definition, service }: Pick<ExportTarget, 'definition' | 'service'>,
   [first, second]: readonly RequestedPage[],
 ): readonly string[] {
-  const { request } = apiFor(service.settings, definition.request);
+  const { request } = service.api;
   const templates = JSON.stringify([request.path, request.query, request.body, request.form]);
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
   const notes = {

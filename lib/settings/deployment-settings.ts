@@ -12,24 +12,28 @@ import {
   fieldsOf,
   findBroken,
   flag,
+  object,
   optionalField,
   type Rule,
   type SettingsProblem,
   text,
-  type Valid,
   within,
   withoutProblems,
-} from './fields.ts';
-import { parseWithRules } from './parse-settings.ts';
+} from '../core/schema/fields.ts';
+import { parseAll, type Issue } from '../core/schema/parse.ts';
+import { type Auth, needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { authOfReportExport } from '../service/api/report-export-service.ts';
+import { describeExport } from './export-apis.ts';
 import {
   defaultApiKeyEnv,
   type ExportSettings,
   exportSettingsSchema,
   findExportProblems,
+  findHeaderProblems,
   findServiceProblems,
+  type GivenExport,
+  type GivenService,
   isNotReserved,
-  needsSecret,
-  renewsSecret,
   type ServiceSettings,
   serviceSettingsSchema,
 } from './settings.ts';
@@ -89,7 +93,7 @@ const objectTagsSchema = z.record(z.string(), z.string()).check(
   ),
 );
 
-const bucketSchema = z.strictObject({
+const bucketSchema = object({
   existing: optionalField(
     'The name of an existing bucket. Without it, one is created.',
     text(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket'),
@@ -132,29 +136,27 @@ const bucketSchema = z.strictObject({
   ),
 });
 
-const alarmsSchema = z
-  .strictObject({
-    email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address'), {
-      example: 'operators@example.com',
-      page: 'alarms.md#alarms-that-arrive',
-    }),
-    existingTopicArn: optionalField(
-      'The ARN of an existing SNS topic for alarms. Without it, one is created.',
-      text(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic'),
-      { example: 'arn:aws:sns:eu-central-1:111122223333:alarms' },
-    ),
-    runbookUrl: optionalField(
-      'The address of docs/runbook.md for operators, to which the description of each alarm adds its section. Without it, the path of the runbook in the package.',
-      text(/^https?:\/\/[^\s#]{1,190}$/, 'must be an http or https address of at most 190 characters without a #'),
-      { example: 'https://wiki.example.com/report-exporter' },
-    ),
-  })
-  .check(
-    z.refine(({ email, existingTopicArn }) => email === undefined || existingTopicArn === undefined, {
-      path: ['email'],
-      error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
-    }),
-  );
+const alarmsSchema = object({
+  email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address'), {
+    example: 'operators@example.com',
+    page: 'alarms.md#alarms-that-arrive',
+  }),
+  existingTopicArn: optionalField(
+    'The ARN of an existing SNS topic for alarms. Without it, one is created.',
+    text(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic'),
+    { example: 'arn:aws:sns:eu-central-1:111122223333:alarms' },
+  ),
+  runbookUrl: optionalField(
+    'The address of docs/runbook.md for operators, to which the description of each alarm adds its section. Without it, the path of the runbook in the package.',
+    text(/^https?:\/\/[^\s#]{1,190}$/, 'must be an http or https address of at most 190 characters without a #'),
+    { example: 'https://wiki.example.com/report-exporter' },
+  ),
+}).check(
+  z.refine(({ email, existingTopicArn }) => email === undefined || existingTopicArn === undefined, {
+    path: ['email'],
+    error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
+  }),
+);
 
 /** A list of 1 to `max` different ids, such as `subnet-0abc1234`. */
 const idsOf = (prefix: string, max: number) =>
@@ -167,7 +169,7 @@ const idOf = (prefix: string) =>
   text(new RegExp(`^${prefix}-[0-9a-f]{8,17}$`), `must be an ID such as ${prefix}-0abc1234`);
 
 /** With Lambda's own limits. */
-const networkSchema = z.strictObject({
+const networkSchema = object({
   vpcId: field('The ID of the VPC.', idOf('vpc'), { example: 'vpc-0abc1234' }),
   subnetIds: field(
     'The IDs of the subnets of the functions: private ones, with a route to the service.',
@@ -184,7 +186,7 @@ const networkSchema = z.strictObject({
 });
 export type VpcSettings = z.infer<typeof networkSchema>;
 
-export const settingsFileSchema = z.strictObject(
+export const settingsFileSchema = object(
   {
     $schema: optionalField('The address or path of this schema, for editors.', z.string()),
     stackName: optionalField(
@@ -240,55 +242,111 @@ export type BucketSettings = DeploymentSettings['bucket'];
 /** What else is wrong with the service at `path` and its exports, by their indexes, such as limits of AWS. */
 export type FindMore = (
   path: SettingsProblem['path'],
-  service: Valid<ServiceSettings>,
-  exports: readonly (readonly [index: number, settings: Valid<ExportSettings> | undefined])[],
+  service: ServiceSettings,
+  exports: readonly (readonly [index: number, settings: ExportSettings])[],
 ) => readonly SettingsProblem[];
 
-/** @throws ConfigurationError with a line for every problem */
+/**
+ * Parses the file in two phases: by its schema, and then, if that finds nothing, by the rules that concern several fields.
+ * @throws ConfigurationError with a line for every problem of the first phase that has any
+ */
 export function parseDeployment(
   { value, describe }: SettingsDocument,
   findMore: FindMore = () => [],
 ): DeploymentSettings {
-  const { data, issues } = parseWithRules(settingsFileSchema, value, (valid: Valid<ParsedFile>) =>
-    findProblems(valid, Object.keys(fieldsOf(fieldsOf(value).services)), findMore),
-  );
-  if (data === undefined) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
-  const { $schema: _schema, services, exports, ...shared } = data;
-  const assigned = assignExports(exports, Object.keys(services));
-  return {
-    ...shared,
-    services: Object.entries(services).map(([name, service]) => ({
-      name,
-      prefix: `${shared.bucket.prefix}${name}/`,
-      service,
-      exports: exports
-        .filter((_, index) => assigned[index] === name)
-        .map(({ service: _service, ...settings }) => settings),
-    })),
-  };
+  const { data, issues } = parseAll(settingsFileSchema, value);
+  if (data === undefined) throw invalidSettings(describe(issues));
+  const { $schema: _schema, services: given, exports, ...shared } = data;
+  // Also a name that the parsed record lacks, such as __proto__.
+  const serviceNames = Object.keys(fieldsOf(fieldsOf(value).services));
+  const assigned = assignExports(exports, serviceNames);
+  const links = [...findBucketProblems(shared), ...findLinkProblems(given, exports, serviceNames)];
+  const known = serviceNames.filter((name) => Object.hasOwn(given, name));
+  const all = known.map((name) => {
+    const own = [...exports.entries()].filter(([index]) => assigned[index] === name);
+    return completeService(name, given[name] as GivenService, own, findMore);
+  });
+  const problems = [...links.map(toIssue), ...all.flatMap((each) => each.issues)];
+  if (problems.length > 0) throw invalidSettings(describe(withoutRepetitions(problems)));
+  const shownServices = all.map(({ name, service, exports: own }) => ({
+    name,
+    prefix: `${shared.bucket.prefix}${name}/`,
+    service,
+    exports: own.map(([, settings]) => settings),
+  }));
+  return { ...shared, services: shownServices };
+}
+
+const findBucketProblems = ({ bucket, kmsKeyArn }: Pick<ParsedFile, 'bucket' | 'kmsKeyArn'>): SettingsProblem[] =>
+  findBroken([
+    [
+      ['bucket', 'serverSideEncryption'],
+      bucket.serverSideEncryption !== undefined && (bucket.kmsKeyArn ?? kmsKeyArn) !== undefined,
+      'cannot be combined with kmsKeyArn, whose key encrypts every object',
+    ],
+  ]);
+
+const invalidSettings = (lines: readonly string[]) => new ExportError('ConfigurationError', lines.join('\n'));
+
+const toIssue = ({ path, message }: SettingsProblem): Issue => ({
+  code: 'custom',
+  path: [...path],
+  message,
+  input: undefined,
+});
+
+/** Exports that share a mistake of their service have it once. */
+const withoutRepetitions = (issues: readonly Issue[]): readonly Issue[] => [
+  ...new Map(issues.map((issue) => [JSON.stringify([issue.path, issue.message]), issue])).values(),
+];
+
+const authOf = (service: GivenService): Auth => service.api?.auth ?? authOfReportExport(service);
+
+/** The service and its exports with their descriptions, and what is wrong with them. */
+function completeService(
+  name: string,
+  given: GivenService,
+  own: readonly (readonly [index: number, settings: GivenExport])[],
+  findMore: FindMore,
+) {
+  const path = ['services', name];
+  const { api: _api, ...rest } = given;
+  const service: ServiceSettings = { ...rest, auth: authOf(given) };
+  const issues = within(path, findServiceProblems(given, service.auth)).map(toIssue);
+  const exports = own.flatMap(([index, each]): (readonly [number, ExportSettings])[] => {
+    const { api, issues: ofApi, placeOf: place } = describeExport([name, given], [index, each]);
+    issues.push(...ofApi);
+    if (api === undefined) return [];
+    issues.push(...findHeaderProblems(given, api).map((problem) => toIssue({ ...problem, path: place(problem.path) })));
+    issues.push(...within(['exports', index], findExportProblems(given, each, api)).map(toIssue));
+    const { service: _service, ...settings } = each;
+    return [[index, { ...settings, api }]];
+  });
+  if (exports.length === own.length) issues.push(...findMore(path, service, exports).map(toIssue));
+  return { name, service, exports, issues };
 }
 
 /** The name of each export's service; undefined if there is no such service. */
 function assignExports(
-  exports: readonly ({ readonly service?: string } | undefined)[],
+  exports: readonly Pick<GivenExport, 'service'>[],
   serviceNames: readonly string[],
 ): readonly (string | undefined)[] {
   const [only] = serviceNames.length === 1 ? serviceNames : [];
   return exports.map((each) => {
-    const name = each?.service ?? only;
+    const name = each.service ?? only;
     return name !== undefined && serviceNames.includes(name) ? name : undefined;
   });
 }
 
-/** What no single field shows: names that collide, and settings that do not belong together. */
-function findProblems(
-  { services = {}, exports = [], bucket, kmsKeyArn }: Valid<ParsedFile>,
-  // Also a name that the parsed record lacks, such as __proto__.
+/** What no single service or export shows: names that collide, and secrets that are shared. */
+function findLinkProblems(
+  services: Readonly<Record<string, GivenService>>,
+  exports: readonly GivenExport[],
   serviceNames: readonly string[],
-  findMore: FindMore,
 ): SettingsProblem[] {
-  const serviceOf = (name: string) => (Object.hasOwn(services, name) ? services[name] : undefined) ?? {};
   const assigned = assignExports(exports, serviceNames);
+  const known = serviceNames.filter((name) => Object.hasOwn(services, name));
+  const serviceOf = (name: string) => services[name] as GivenService;
   return [
     ...serviceNames.flatMap((name) =>
       (serviceNameSchema.safeParse(name).error?.issues ?? []).map(({ message }) => ({
@@ -296,51 +354,34 @@ function findProblems(
         message: `the name ${message}`,
       })),
     ),
-    ...findBroken([
-      [
-        ['bucket', 'serverSideEncryption'],
-        bucket?.serverSideEncryption !== undefined && (bucket.kmsKeyArn ?? kmsKeyArn) !== undefined,
-        'cannot be combined with kmsKeyArn, whose key encrypts every object',
-      ],
-    ]),
     ...findMissingLinks(exports, assigned, serviceNames),
     ...findNameCollisions(serviceNames, (index) => ['services', serviceNames[index] ?? '']),
     ...findNameCollisions(
-      exports.map((each) => each?.name),
+      exports.map((each) => each.name),
       (index) => ['exports', index, 'name'],
     ),
-    ...findSharedVariables(serviceNames.map((name) => [name, serviceOf(name)])),
+    ...findSharedVariables(known.map((name) => [name, serviceOf(name)])),
     ...findBroken(
-      serviceNames.map((name, index) => {
+      known.map((name, index) => {
         const secretOf = (each: string) => serviceOf(each).apiKeySecret?.existing;
-        const isShared = serviceNames.slice(0, index).some((other) => secretOf(other) === secretOf(name));
+        const isShared = known.slice(0, index).some((other) => secretOf(other) === secretOf(name));
         const message = 'is already used by another service: two services cannot share a refresh token';
-        const isBroken = isShared && secretOf(name) !== undefined && renewsSecret(serviceOf(name));
+        const isBroken = isShared && secretOf(name) !== undefined && renewsSecret({ auth: authOf(serviceOf(name)) });
         return [['services', name, 'apiKeySecret', 'existing'], isBroken, message];
       }),
     ),
-    ...serviceNames.flatMap((name) => {
-      const service = serviceOf(name);
-      const own = [...exports.entries()].filter(([index]) => assigned[index] === name);
-      return [
-        ...within(['services', name], findServiceProblems(service)),
-        ...own.flatMap(([index, each = {}]) => within(['exports', index], findExportProblems(service, each))),
-        ...findMore(['services', name], service, own),
-      ];
-    }),
   ];
 }
 
 /** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
-function findSharedVariables(
-  all: readonly (readonly [name: string, service: Valid<ServiceSettings>])[],
-): SettingsProblem[] {
-  const services = all.flatMap(([name, { apiKeyEnv, baseUrl, api }]) => {
-    // What is not valid by itself is reported elsewhere.
-    const url = URL.parse(api?.auth?.tokenUrl ?? baseUrl ?? '');
+function findSharedVariables(all: readonly (readonly [name: string, service: GivenService])[]): SettingsProblem[] {
+  const services = all.flatMap(([name, service]) => {
+    const auth = authOf(service);
+    const { apiKeyEnv, baseUrl } = service;
+    const { origin } = new URL('tokenUrl' in auth ? auth.tokenUrl : baseUrl);
     const isNamed = apiKeyEnv === defaultApiKeyEnv;
-    if ((apiKeyEnv !== undefined && !isNamed) || !needsSecret({ api }) || url === null) return [];
-    return [{ path: ['services', name], isNamed, origin: url.origin }];
+    if ((apiKeyEnv !== undefined && !isNamed) || !needsSecret({ auth })) return [];
+    return [{ path: ['services', name], isNamed, origin }];
   });
   return services.flatMap(({ path, isNamed, origin }, index) => {
     if (isNamed) return [];
@@ -356,7 +397,7 @@ function findSharedVariables(
 
 /** Exports without a service, and services without an export. */
 function findMissingLinks(
-  exports: readonly (Valid<ExportSettings> | undefined)[],
+  exports: readonly GivenExport[],
   assigned: readonly (string | undefined)[],
   serviceNames: readonly string[],
 ): SettingsProblem[] {
@@ -364,7 +405,7 @@ function findMissingLinks(
   const known = listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)));
   const unassigned = exports.map((each, index): Rule => {
     const problem =
-      each?.service === undefined ? 'must name one of the services' : 'there is no such service. The services';
+      each.service === undefined ? 'must name one of the services' : 'there is no such service. The services';
     return [['exports', index, 'service'], assigned[index] === undefined, `${problem}: ${known}`];
   });
   // A service may only seem to have no export while the service of another one is unknown.

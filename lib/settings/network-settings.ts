@@ -4,7 +4,16 @@
  */
 
 import * as z from 'zod/mini';
-import { checkedText, findBroken, optionalField, text, variableName, withoutProblems } from './fields.ts';
+import {
+  checkedText,
+  findBroken,
+  object,
+  optionalField,
+  text,
+  variableName,
+  withoutProblems,
+} from '../core/schema/fields.ts';
+import { headerValuePattern, headerValueProblem, problemOfHeaderName } from '../service/api/header-names.ts';
 
 // Without its suffix, an ARN is accepted by Secrets Manager, but never matches the ARN in a policy.
 export const secretIdPattern =
@@ -27,32 +36,8 @@ const proxyUrlSchema = checkedText((address) => {
 
 const maxHeaderBytes = 4_096;
 
-/** Names that the exporter or the connection sets, and those that change which response is returned. */
-const reservedHeader =
-  /^(accept(-encoding)?|connection|content-.*|date|expect|host|if-.*|keep-alive|proxy-.*|range|te|trailer|transfer-encoding|upgrade|user-agent|x-.*-cursor)$/;
-/** Their values are secrets, but settings are stored in the template. */
-const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
-
-export const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
-
-/** Whether the exporter or the connection sets the header. A vendor's own, such as `X-…-Cursor`, is not among them. */
-export const isConnectionHeader = (name: string): boolean =>
-  reservedHeader.test(name.toLowerCase()) && !/^x-/i.test(name);
-
-/** Whether the header is for a secret. */
-export const isCredentialHeader = (name: string): boolean => credentialHeader.test(name.toLowerCase());
-
-function findHeaderProblem(name: string, value: string): string | undefined {
-  if (!headerNamePattern.test(name)) return 'is not a valid header name';
-  const lowerName = name.toLowerCase();
-  if (credentialHeader.test(lowerName))
-    return 'must not be set: it holds a credential, and these headers are not secret';
-  if (reservedHeader.test(lowerName)) return 'must not be set: the exporter or the connection sets it';
-  return headerValue.test(value) ? undefined : headerValueProblem;
-}
-
-const headerValue = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
-const headerValueProblem = 'must be printable ASCII characters, without white space at the beginning or end';
+const problemOfHeader = (name: string, value: string): string | undefined =>
+  problemOfHeaderName(name) ?? (headerValuePattern.test(value) ? undefined : headerValueProblem);
 
 const headersSchema = z.record(z.string(), z.string()).check(
   withoutProblems((headers) => {
@@ -62,7 +47,7 @@ const headersSchema = z.record(z.string(), z.string()).check(
     return [
       ...all.flatMap(([name, value], index) => {
         const isRepeated = names.indexOf(name.toLowerCase()) < index;
-        const message = isRepeated ? 'is already set in another spelling' : findHeaderProblem(name, value);
+        const message = isRepeated ? 'is already set in another spelling' : problemOfHeader(name, value);
         return message === undefined ? [] : [{ path: [name], message }];
       }),
       ...(bytes > maxHeaderBytes ? [{ path: [], message: `must be at most ${maxHeaderBytes} bytes in total` }] : []),
@@ -81,46 +66,44 @@ const pathSchema = checkedText((path) =>
   isPath(path) ? undefined : 'must be the path of a PEM file, not its content',
 );
 
-const tlsSchema = z
-  .strictObject({
-    ca: optionalField(
-      'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file. Without it, the public ones.',
-      caSchema,
-      { example: 'certificates/ca.pem' },
-    ),
-    clientCertificateSecret: optionalField(
-      'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted key, `passphrase`.',
-      secretIdSchema,
-      { example: 'acme/client-certificate' },
-    ),
-    clientCertificate: optionalField(
-      'On this machine: the path of a PEM file with the client certificate, relative to the settings file.',
-      pathSchema,
-      { example: 'certificates/client.pem' },
-    ),
-    clientKey: optionalField(
-      'On this machine: the path of a PEM file with the key of the client certificate.',
-      pathSchema,
-      { example: 'certificates/client.key' },
-    ),
-    clientKeyPassphraseEnv: optionalField(
-      'On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.',
-      variableName('passphrase'),
-      { example: 'ACME_KEY_PASSPHRASE' },
-    ),
-  })
-  .check(
-    withoutProblems(({ clientCertificate, clientKey, clientKeyPassphraseEnv }) =>
-      findBroken([
-        [['clientCertificate'], !clientCertificate && Boolean(clientKey), 'is required with clientKey'],
-        [
-          ['clientKey'],
-          !clientKey && Boolean(clientCertificate ?? clientKeyPassphraseEnv),
-          'is required with clientCertificate',
-        ],
-      ]),
-    ),
-  );
+const tlsSchema = object({
+  ca: optionalField(
+    'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file. Without it, the public ones.',
+    caSchema,
+    { example: 'certificates/ca.pem' },
+  ),
+  clientCertificateSecret: optionalField(
+    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted key, `passphrase`.',
+    secretIdSchema,
+    { example: 'acme/client-certificate' },
+  ),
+  clientCertificate: optionalField(
+    'On this machine: the path of a PEM file with the client certificate, relative to the settings file.',
+    pathSchema,
+    { example: 'certificates/client.pem' },
+  ),
+  clientKey: optionalField(
+    'On this machine: the path of a PEM file with the key of the client certificate.',
+    pathSchema,
+    { example: 'certificates/client.key' },
+  ),
+  clientKeyPassphraseEnv: optionalField(
+    'On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.',
+    variableName('passphrase'),
+    { example: 'ACME_KEY_PASSPHRASE' },
+  ),
+}).check(
+  withoutProblems(({ clientCertificate, clientKey, clientKeyPassphraseEnv }) =>
+    findBroken([
+      [['clientCertificate'], !clientCertificate && Boolean(clientKey), 'is required with clientKey'],
+      [
+        ['clientKey'],
+        !clientKey && Boolean(clientCertificate ?? clientKeyPassphraseEnv),
+        'is required with clientCertificate',
+      ],
+    ]),
+  ),
+);
 
 export const networkFields = {
   proxyUrl: optionalField(
@@ -144,7 +127,7 @@ export const networkFields = {
   ),
   userAgent: optionalField(
     'The header `User-Agent` of every request, at most 256 characters. Without it, `report-exporter`.',
-    text(headerValue, headerValueProblem).check(z.maxLength(256, 'must have at most 256 characters')),
+    text(headerValuePattern, headerValueProblem).check(z.maxLength(256, 'must have at most 256 characters')),
     { example: 'report-exporter (team-finance@example.com)', page: 'network.md#headers' },
   ),
 };

@@ -135,7 +135,7 @@ export interface ServiceProps {
    */
   readonly rootElement?: string | undefined;
   /**
-   * The description of an API that is not the Report Export Service.
+   * The description of an API that is not the Report Export Service, with what its exports have in common.
    *
    * @default - the contract of the Report Export Service
    * @see `docs/apis.md`
@@ -194,56 +194,27 @@ export interface ServiceProps {
   readonly memoryMebibytes?: number | undefined;
 }
 
-/** The description of an API that is not the Report Export Service. */
+/** The description of an API that is not the Report Export Service, with what its exports have in common. */
 export interface ApiProps {
   /** What every request is. */
-  readonly request: RequestProps;
-  /**
-   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up.
-   *
-   * @default 'iso'
-   */
-  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | undefined;
+  readonly request?: ApiRequestProps | undefined;
+  /** How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up. */
+  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | null | undefined;
   /** How requests are authenticated. The key itself is never in the settings. */
   readonly auth: AuthProps;
   /** Where the next page is, and how it is requested. */
-  readonly next: NextProps;
+  readonly next?: ApiNextProps | null | undefined;
+  /**
+   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the service.
+   *
+   * @default - the last page has no next page
+   * @example {'at':'/has_more','is':false}
+   */
+  readonly last?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /** What a page is. */
-  readonly page: PageProps;
-}
-
-/** What every request is. */
-export interface RequestProps {
-  /**
-   * The method of every request.
-   *
-   * @default 'GET'
-   */
-  readonly method?: 'GET' | 'POST' | undefined;
-  /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
-   *
-   * @example '/api/v1/logs'
-   */
-  readonly path: string;
-  /**
-   * The query, by name. A parameter whose placeholder has no value is left out.
-   *
-   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
-   */
-  readonly query?: Readonly<Record<string, string>> | undefined;
-  /**
-   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.
-   *
-   * @example {'from':'{since}','type':'{filter.type}'}
-   */
-  readonly body?: JsonObject | undefined;
-  /**
-   * In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.
-   *
-   * @example {'oldest':'{since}','latest':'{until}'}
-   */
-  readonly form?: Readonly<Record<string, string>> | undefined;
+  readonly page?: ApiPageProps | undefined;
+  /** What responses say that are no pages, or pages without reports. */
+  readonly when?: ApiWhenProps | undefined;
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
@@ -384,448 +355,6 @@ export interface AuthJwtProps {
   readonly parameters?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Where the next page is, and how it is requested. */
-export type NextProps = NextHeaderProps | NextLinkProps | NextBodyProps | NextReportProps | NextCountProps;
-
-/** Where the next page is, and how it is requested. */
-export interface NextHeaderProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
-  readonly from: 'header';
-  /**
-   * The name of the header.
-   *
-   * @example 'X-Cursor'
-   */
-  readonly at: string;
-  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-  readonly to: ToProps;
-  /**
-   * How the last page says that it is the last.
-   *
-   * @default - it has no next page at this place
-   */
-  readonly end?: EndProps | undefined;
-  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
-  readonly rejected?: RejectedProps | undefined;
-}
-
-/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-export type ToProps = 'url' | ToQueryProps | ToHeaderProps | ToBodyProps | ToFormProps;
-
-/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-export interface ToQueryProps {
-  /**
-   * The name of the parameter. One of this name in `request.query` is that of the first page.
-   *
-   * @example 'cursor'
-   */
-  readonly query: string;
-  /**
-   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
-   *
-   * @default - false
-   */
-  readonly alone?: boolean | undefined;
-}
-
-/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-export interface ToHeaderProps {
-  /**
-   * The name of the header.
-   *
-   * @example 'X-Continuation'
-   */
-  readonly header: string;
-  /**
-   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
-   *
-   * @default - false
-   */
-  readonly alone?: boolean | undefined;
-}
-
-/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-export interface ToBodyProps {
-  /**
-   * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
-   *
-   * @example '/cursor'
-   */
-  readonly body: string;
-  /**
-   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
-   *
-   * @default - false
-   */
-  readonly alone?: boolean | undefined;
-}
-
-/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-export interface ToFormProps {
-  /**
-   * The name of the field of `request.form`.
-   *
-   * @example 'cursor'
-   */
-  readonly form: string;
-  /**
-   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
-   *
-   * @default - false
-   */
-  readonly alone?: boolean | undefined;
-}
-
-/** How the last page says that it is the last. */
-export type EndProps = EndAbsentProps | EndValueProps | EndFlagProps | EndWithoutProps | EndLinkProps | EndEmptyProps | EndSameProps;
-
-/** How the last page says that it is the last. */
-export interface EndAbsentProps {
-  /**
-   * There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.
-   *
-   * @example '/paging'
-   */
-  readonly absent: true | string;
-}
-
-/** How the last page says that it is the last. */
-export interface EndValueProps {
-  /** A certain value, such as `null` or an empty text. */
-  readonly value: string;
-  /**
-   * There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.
-   *
-   * @example '/paging'
-   */
-  readonly absent?: true | string | undefined;
-}
-
-/** How the last page says that it is the last. */
-export interface EndFlagProps {
-  /**
-   * The path of a flag in the body, which has another value on the last page than on all others.
-   *
-   * @example '/has_more'
-   */
-  readonly flag: string;
-  /**
-   * The value of the flag on the last page.
-   *
-   * @default - false
-   */
-  readonly is?: boolean | undefined;
-  /**
-   * Whether the flag alone decides, because the last page has a next page, too. Weaker than a flag and a next page that must agree.
-   *
-   * @default - false
-   */
-  readonly decides?: boolean | undefined;
-}
-
-/** How the last page says that it is the last. */
-export interface EndWithoutProps {
-  /**
-   * The path of another field, which all pages but the last have: it decides alone, whatever is at the place of the next page.
-   *
-   * @example '/paging/next'
-   */
-  readonly without: string;
-  /**
-   * There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.
-   *
-   * @example '/paging'
-   */
-  readonly absent?: true | string | undefined;
-}
-
-/** How the last page says that it is the last. */
-export interface EndLinkProps {
-  /**
-   * A parameter of the link with its value on the last page, which has a link, too. Every link must have the parameter.
-   *
-   * @example {'results':'false'}
-   */
-  readonly link: Readonly<Record<string, string>>;
-}
-
-/** How the last page says that it is the last. */
-export interface EndEmptyProps {
-  /** It has no reports: for a cursor in the last report only, and weaker than a flag. A short page is not the last one. */
-  readonly empty: true;
-}
-
-/** How the last page says that it is the last. */
-export interface EndSameProps {
-  /** It is the cursor of the request. */
-  readonly same: true;
-}
-
-/** How a response with status 200 says that the cursor has expired. The run then starts over. */
-export interface RejectedProps {
-  /**
-   * A path.
-   *
-   * @example '/OAI-PMH/error/@code'
-   */
-  readonly at: string;
-  /**
-   * The text there.
-   *
-   * @example 'badResumptionToken'
-   */
-  readonly is: string;
-}
-
-/** Where the next page is, and how it is requested. */
-export interface NextLinkProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
-  readonly from: 'link';
-  /**
-   * The relation of the link to the next page.
-   *
-   * @default 'next'
-   */
-  readonly at?: string | undefined;
-  /**
-   * How the last page says that it is the last.
-   *
-   * @default - it has no next page at this place
-   */
-  readonly end?: EndProps | undefined;
-  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
-  readonly rejected?: RejectedProps | undefined;
-}
-
-/** Where the next page is, and how it is requested. */
-export interface NextBodyProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
-  readonly from: 'body';
-  /**
-   * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
-   *
-   * @example '/meta/next'
-   */
-  readonly at: string;
-  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-  readonly to: ToProps;
-  /**
-   * How the last page says that it is the last.
-   *
-   * @default - it has no next page at this place
-   */
-  readonly end?: EndProps | undefined;
-  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
-  readonly rejected?: RejectedProps | undefined;
-}
-
-/** Where the next page is, and how it is requested. */
-export interface NextReportProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
-  readonly from: 'report';
-  /**
-   * The path of a field in each report: the cursor is that of the last report of the page.
-   *
-   * @example '/id'
-   */
-  readonly at: string;
-  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-  readonly to: ToProps;
-  /**
-   * How the last page says that it is the last.
-   *
-   * @default - it has no next page at this place
-   */
-  readonly end?: EndProps | undefined;
-  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
-  readonly rejected?: RejectedProps | undefined;
-}
-
-/** Where the next page is, and how it is requested. */
-export interface NextCountProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
-  readonly from: 'count';
-  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
-  readonly to: ToProps;
-  /**
-   * The number that the first request sends.
-   *
-   * @default 1
-   */
-  readonly first?: number | undefined;
-  /**
-   * What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the page had.
-   *
-   * @default 1
-   */
-  readonly step?: number | 'reports' | undefined;
-  /**
-   * Where every page has the number of all reports: a path in the body, or a header.
-   *
-   * @example '/total'
-   */
-  readonly total: TotalProps;
-  /**
-   * Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses this request or repeats its last page, the total alone decides.
-   *
-   * @default true
-   */
-  readonly confirm?: boolean | undefined;
-}
-
-/** Where every page has the number of all reports: a path in the body, or a header. */
-export type TotalProps = string | TotalHeaderProps;
-
-/** Where every page has the number of all reports: a path in the body, or a header. */
-export interface TotalHeaderProps {
-  /**
-   * The name of the header.
-   *
-   * @example 'X-Total-Count'
-   */
-  readonly header: string;
-}
-
-/** What a page is. */
-export type PageProps = PageXmlProps | PageJsonProps | PageNdjsonProps | PageCsvProps | PageBytesProps;
-
-/** What a page is. */
-export interface PageXmlProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
-  readonly format: 'xml';
-  /**
-   * Where the reports are, as a path of elements. Every page must have what contains them.
-   *
-   * @default - the child elements of the root
-   * @example '/feed/entry'
-   */
-  readonly reports?: string | undefined;
-  /**
-   * The content types of pages.
-   *
-   * @default - those of the format
-   * @example ['application/vnd.acme+json']
-   */
-  readonly types?: readonly string[] | undefined;
-  /**
-   * A path at which only an error stands: a page that has it is a ContractError.
-   *
-   * @example '/errors'
-   */
-  readonly error?: string | undefined;
-  /** What says that there are no reports: as the first page, such a response is the whole export. */
-  readonly empty?: EmptyProps | undefined;
-}
-
-/** What says that there are no reports: as the first page, such a response is the whole export. */
-export type EmptyProps = EmptyAtProps | EmptyStatusProps;
-
-/** What says that there are no reports: as the first page, such a response is the whole export. */
-export interface EmptyAtProps {
-  /**
-   * A path.
-   *
-   * @example '/OAI-PMH/error/@code'
-   */
-  readonly at: string;
-  /**
-   * The text there; in XML, without the white space around it.
-   *
-   * @example 'noRecordsMatch'
-   */
-  readonly is: string;
-}
-
-/** What says that there are no reports: as the first page, such a response is the whole export. */
-export interface EmptyStatusProps {
-  /** In place of both, the status of a response without content: the page has no bytes then. */
-  readonly status: 204;
-}
-
-/** What a page is. */
-export interface PageJsonProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
-  readonly format: 'json';
-  /**
-   * Where the reports are: the JSON Pointer of a list, followed by `/*`. Every page must have the list.
-   *
-   * @example '/data/*'
-   */
-  readonly reports: string;
-  /**
-   * The content types of pages.
-   *
-   * @default - those of the format
-   * @example ['application/vnd.acme+json']
-   */
-  readonly types?: readonly string[] | undefined;
-  /**
-   * A path at which only an error stands: a page that has it is a ContractError.
-   *
-   * @example '/errors'
-   */
-  readonly error?: string | undefined;
-  /** What says that there are no reports: as the first page, such a response is the whole export. */
-  readonly empty?: EmptyProps | undefined;
-}
-
-/** What a page is. */
-export interface PageNdjsonProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
-  readonly format: 'ndjson';
-  /**
-   * The content types of pages.
-   *
-   * @default - those of the format
-   * @example ['application/vnd.acme+json']
-   */
-  readonly types?: readonly string[] | undefined;
-  /** What says that there are no reports: as the first page, such a response is the whole export. */
-  readonly empty?: EmptyProps | undefined;
-}
-
-/** What a page is. */
-export interface PageCsvProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
-  readonly format: 'csv';
-  /**
-   * The content types of pages.
-   *
-   * @default - those of the format
-   * @example ['application/vnd.acme+json']
-   */
-  readonly types?: readonly string[] | undefined;
-  /**
-   * Says that the first row is a report, too.
-   *
-   * @default - the first row has the names of the columns
-   */
-  readonly reports?: '/*' | undefined;
-  /**
-   * The first row of every page, as it is there.
-   *
-   * @default - that of earlier pages and runs
-   * @example 'id,date,text'
-   */
-  readonly columns?: string | undefined;
-  /** What says that there are no reports: as the first page, such a response is the whole export. */
-  readonly empty?: EmptyProps | undefined;
-}
-
-/** What a page is. */
-export interface PageBytesProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
-  readonly format: 'bytes';
-  /**
-   * The content types of pages.
-   *
-   * @example ['application/pdf']
-   */
-  readonly types: readonly string[];
-  /** What says that there are no reports: as the first page, such a response is the whole export. */
-  readonly empty?: EmptyProps | undefined;
-}
-
 /** Certificates of the connection to the service. */
 export interface TlsProps {
   /**
@@ -887,11 +416,7 @@ export interface ExportProps {
    * @example 'nightly'
    */
   readonly name: string;
-  /**
-   * Where the runs start.
-   *
-   * @default {}
-   */
+  /** Where the runs start. */
   readonly since?: SinceProps | undefined;
   /**
    * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`.
@@ -1001,13 +526,16 @@ export interface ExportProps {
    * @example 'acme'
    */
   readonly service?: string | undefined;
+  /**
+   * What differs from the `api` of the service. Each field of `request`, `page` and `when` replaces that of the service; `dates`, `next` and `last` replace it as a whole; `null` removes it.
+   *
+   * @see `docs/apis.md`
+   */
+  readonly api?: ExportsApiProps | undefined;
 }
 
 /** Where the runs start. */
-export type SinceProps = SinceInitialProps | SinceLookbackWindowProps;
-
-/** Where the runs start. */
-export interface SinceInitialProps {
+export interface SinceProps {
   /**
    * Where the first run starts. An ISO 8601 instant in UTC.
    *
@@ -1023,23 +551,12 @@ export interface SinceInitialProps {
    */
   readonly overlap?: string | undefined;
   /**
-   * How long after its date a report may still appear: a run ends so long before it begins. An ISO 8601 duration.
+   * In place of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
    *
-   * @default - a run has no upper bound
-   * @example 'PT2H'
-   * @see `docs/parallel-and-past.md#late-reports`
-   */
-  readonly lag?: string | undefined;
-}
-
-/** Where the runs start. */
-export interface SinceLookbackWindowProps {
-  /**
-   * Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
-   *
+   * @default - runs start at the watermark
    * @example 'P2D'
    */
-  readonly lookbackWindow: string;
+  readonly lookbackWindow?: string | undefined;
   /**
    * How long after its date a report may still appear: a run ends so long before it begins. An ISO 8601 duration.
    *
@@ -1223,4 +740,520 @@ export interface NetworkProps {
    * @example ['sg-0abc1234']
    */
   readonly securityGroupIds?: readonly string[] | undefined;
+}
+
+/** The part `api.request` of the settings. */
+export interface ApiRequestProps {
+  /**
+   * The method: GET or POST.
+   *
+   * @default 'GET'
+   */
+  readonly method?: 'GET' | 'POST' | null | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path?: string | null | undefined;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | null | undefined;
+  /**
+   * Headers, by name.
+   *
+   * @default - `Accept` has the content types of pages
+   * @example {'Accept':'application/json; version=2'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | null | undefined;
+  /**
+   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | null | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | null | undefined;
+}
+
+/** The part `api.next` of the settings. */
+export type ApiNextProps = ApiNextHeaderProps | ApiNextLinkProps | ApiNextBodyProps | ApiNextReportProps | ApiNextCountProps | ApiNextNoneProps;
+
+/** The part `api.next` of the settings. */
+export interface ApiNextHeaderProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  readonly from: 'header';
+  /**
+   * The name of the header.
+   *
+   * @example 'X-Cursor'
+   */
+  readonly at: string;
+  /**
+   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.
+   *
+   * @default - `request` has `{cursor}`
+   * @example {'query':'cursor'}
+   */
+  readonly to?: 'url' | ApiNextToProps | undefined;
+  /**
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   *
+   * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
+   */
+  readonly request?: ApiNextRequestProps | undefined;
+  /**
+   * Whether the last page may have a next page, which is ignored: `last` alone decides.
+   *
+   * @default - false
+   */
+  readonly alsoOnLast?: boolean | undefined;
+}
+
+/** The part `api.next` of the settings. */
+export interface ApiNextLinkProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  readonly from: 'link';
+  /**
+   * The relation of the link to the next page.
+   *
+   * @default 'next'
+   */
+  readonly at?: string | undefined;
+  /**
+   * How the URL is requested: as it is (`url`), or its parameters over those of the request.
+   *
+   * @default 'url'
+   */
+  readonly to?: 'url' | ApiNextToLinkProps | undefined;
+  /**
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   *
+   * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
+   */
+  readonly request?: ApiNextRequestProps | undefined;
+  /**
+   * Whether the last page may have a next page, which is ignored: `last` alone decides.
+   *
+   * @default - false
+   */
+  readonly alsoOnLast?: boolean | undefined;
+}
+
+/** The part `api.next` of the settings. */
+export interface ApiNextBodyProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  readonly from: 'body';
+  /**
+   * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
+   *
+   * @example '/meta/next'
+   */
+  readonly at: string;
+  /**
+   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.
+   *
+   * @default - `request` has `{cursor}`
+   * @example {'query':'cursor'}
+   */
+  readonly to?: 'url' | ApiNextToProps | undefined;
+  /**
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   *
+   * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
+   */
+  readonly request?: ApiNextRequestProps | undefined;
+  /**
+   * Whether the last page may have a next page, which is ignored: `last` alone decides.
+   *
+   * @default - false
+   */
+  readonly alsoOnLast?: boolean | undefined;
+}
+
+/** The part `api.next` of the settings. */
+export interface ApiNextReportProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  readonly from: 'report';
+  /**
+   * The path of a field in each report: the cursor is that of the last report of the page.
+   *
+   * @example '/id'
+   */
+  readonly at: string;
+  /**
+   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.
+   *
+   * @default - `request` has `{cursor}`
+   * @example {'query':'cursor'}
+   */
+  readonly to?: 'url' | ApiNextToProps | undefined;
+  /**
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   *
+   * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
+   */
+  readonly request?: ApiNextRequestProps | undefined;
+}
+
+/** The part `api.next` of the settings. */
+export interface ApiNextCountProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  readonly from: 'count';
+  /**
+   * Where requests send the number.
+   *
+   * @example {'query':'page'}
+   */
+  readonly to: ToProps;
+  /**
+   * The number that the first request sends.
+   *
+   * @default 1
+   */
+  readonly first?: number | undefined;
+  /**
+   * What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the page had.
+   *
+   * @default 1
+   */
+  readonly step?: number | 'reports' | undefined;
+  /**
+   * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash.
+   *
+   * @example '/total'
+   */
+  readonly total: TotalProps;
+  /**
+   * Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses this request or repeats its last page, the total alone decides.
+   *
+   * @default true
+   */
+  readonly confirm?: boolean | undefined;
+}
+
+/** Where requests send the number. */
+export interface ToProps {
+  /**
+   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of the URL of the next page, or the fields of an object, lie over those of the request.
+   *
+   * @example 'cursor'
+   */
+  readonly query?: string | undefined;
+  /**
+   * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
+   *
+   * @example '/cursor'
+   */
+  readonly body?: string | undefined;
+  /**
+   * The name of the field of `request.form`.
+   *
+   * @example 'cursor'
+   */
+  readonly form?: string | undefined;
+}
+
+/** Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash. */
+export type TotalProps = string | TotalHeaderProps;
+
+/** Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash. */
+export interface TotalHeaderProps {
+  /**
+   * The name of the header.
+   *
+   * @example 'X-Total-Count'
+   */
+  readonly header?: string | undefined;
+}
+
+/** The part `api.next` of the settings. */
+export interface ApiNextNoneProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  readonly from: 'none';
+}
+
+/** The part `api.next.to` of the settings. */
+export interface ApiNextToProps {
+  /**
+   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of the URL of the next page, or the fields of an object, lie over those of the request.
+   *
+   * @example 'cursor'
+   */
+  readonly query?: string | undefined;
+  /**
+   * The name of the header.
+   *
+   * @example 'X-Continuation'
+   */
+  readonly header?: string | undefined;
+  /**
+   * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
+   *
+   * @example '/cursor'
+   */
+  readonly body?: string | undefined;
+  /**
+   * The name of the field of `request.form`.
+   *
+   * @example 'cursor'
+   */
+  readonly form?: string | undefined;
+}
+
+/** The part `api.next.request` of the settings. */
+export interface ApiNextRequestProps {
+  /**
+   * The method: GET or POST.
+   *
+   * @default 'GET'
+   */
+  readonly method?: 'GET' | 'POST' | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path?: string | undefined;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Headers, by name.
+   *
+   * @default - `Accept` has the content types of pages
+   * @example {'Accept':'application/json; version=2'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The part `api.next.to.link` of the settings. */
+export interface ApiNextToLinkProps {
+  /** The parameters of the URL: `*`. */
+  readonly query?: '*' | undefined;
+}
+
+/** The part `condition` of the settings. */
+export interface ConditionProps {
+  /**
+   * The path of a value in the body. An empty text is the whole document, and the only path in CSV, NDJSON and bytes.
+   *
+   * @example '/has_more'
+   */
+  readonly at?: string | undefined;
+  /**
+   * The name of a header.
+   *
+   * @example 'X-More'
+   */
+  readonly header?: string | undefined;
+  /**
+   * The name of a parameter of the link to the next page.
+   *
+   * @example 'results'
+   */
+  readonly parameter?: string | undefined;
+  /** In place of these: the page has no reports. */
+  readonly reports?: 0 | undefined;
+  /**
+   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the request sent in the place of the cursor.
+   *
+   * @default - anything but nothing
+   * @example false
+   */
+  readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * In place of `is`: something is there, and it is none of these values.
+   *
+   * @example 0
+   */
+  readonly not?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * The status of the response, or a list.
+   *
+   * @default - that of a page
+   * @example 403
+   */
+  readonly status?: number | readonly number[] | undefined;
+}
+
+/** The part `api.page` of the settings. */
+export interface ApiPageProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format?: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes' | null | undefined;
+  /**
+   * Where the reports are: in JSON, the JSON Pointer of a list, followed by `/*`; in XML, a path of elements. In CSV, `/*` says that the first row is a report, too.
+   *
+   * @default - in XML the child elements of the root, and in CSV the rows after the first
+   * @example '/data/*'
+   */
+  readonly reports?: string | null | undefined;
+  /**
+   * Whether an object in the place of the list is one report, in JSON.
+   *
+   * @default - it is refused
+   */
+  readonly single?: boolean | null | undefined;
+  /**
+   * The first row of every page, as it is there, in CSV.
+   *
+   * @default - that of earlier pages and runs
+   * @example 'id,date,text'
+   */
+  readonly columns?: string | null | undefined;
+  /**
+   * The content types of pages.
+   *
+   * @default - those of the format
+   * @example ['application/vnd.acme+json']
+   */
+  readonly types?: readonly string[] | null | undefined;
+  /**
+   * The statuses of pages: 200, 201, 203, 206.
+   *
+   * @default - 200
+   * @example [200,206]
+   */
+  readonly status?: readonly (200 | 201 | 203 | 206)[] | null | undefined;
+}
+
+/** The part `api.when` of the settings. */
+export interface ApiWhenProps {
+  /**
+   * Too many requests, or not ready yet, as status 429.
+   *
+   * @example {'at':'/errors/0/code','is':'THROTTLED'}
+   */
+  readonly throttled?: ConditionThrottledProps | readonly ConditionThrottledProps[] | null | undefined;
+  /**
+   * The credentials are not accepted any more, as status 401: they are renewed once.
+   *
+   * @example {'at':'/code','is':190}
+   */
+  readonly tokenExpired?: ConditionProps | readonly ConditionProps[] | null | undefined;
+  /**
+   * The cursor is not accepted any more: the run starts over. Not asked on page 1.
+   *
+   * @example {'at':'/error','is':'expired'}
+   */
+  readonly cursorExpired?: ConditionProps | readonly ConditionProps[] | null | undefined;
+  /**
+   * An error: the page is a ContractError, which quotes the value.
+   *
+   * @example {'at':'/error'}
+   */
+  readonly error?: ConditionProps | readonly ConditionProps[] | null | undefined;
+  /**
+   * The page has no reports. Asked only if its list is missing or null, so it may name what stands on every page.
+   *
+   * @example {'at':'/total','is':0}
+   */
+  readonly empty?: ConditionProps | readonly ConditionProps[] | null | undefined;
+}
+
+/** The part `condition.throttled` of the settings. */
+export interface ConditionThrottledProps {
+  /**
+   * The path of a value in the body. An empty text is the whole document, and the only path in CSV, NDJSON and bytes.
+   *
+   * @example '/has_more'
+   */
+  readonly at?: string | undefined;
+  /**
+   * The name of a header.
+   *
+   * @example 'X-More'
+   */
+  readonly header?: string | undefined;
+  /**
+   * The name of a parameter of the link to the next page.
+   *
+   * @example 'results'
+   */
+  readonly parameter?: string | undefined;
+  /** In place of these: the page has no reports. */
+  readonly reports?: 0 | undefined;
+  /**
+   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the request sent in the place of the cursor.
+   *
+   * @default - anything but nothing
+   * @example false
+   */
+  readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * In place of `is`: something is there, and it is none of these values.
+   *
+   * @example 0
+   */
+  readonly not?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * The status of the response, or a list.
+   *
+   * @default - that of a page
+   * @example 403
+   */
+  readonly status?: number | readonly number[] | undefined;
+  /**
+   * Where the response says how long to wait: a path in the body, or a header, with seconds or a date.
+   *
+   * @default - `Retry-After`, or a delay that grows
+   * @example '/retry_after'
+   */
+  readonly wait?: WaitProps | undefined;
+}
+
+/** Where the response says how long to wait: a path in the body, or a header, with seconds or a date. */
+export type WaitProps = string | WaitHeaderProps;
+
+/** Where the response says how long to wait: a path in the body, or a header, with seconds or a date. */
+export interface WaitHeaderProps {
+  /**
+   * The name of the header.
+   *
+   * @example 'X-RateLimit-Reset'
+   */
+  readonly header?: string | undefined;
+}
+
+/** The part `exports.api` of the settings. */
+export interface ExportsApiProps {
+  /** What every request is. */
+  readonly request?: ApiRequestProps | undefined;
+  /** How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up. */
+  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | null | undefined;
+  /** Where the next page is, and how it is requested. */
+  readonly next?: ApiNextProps | null | undefined;
+  /**
+   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the service.
+   *
+   * @default - the last page has no next page
+   * @example {'at':'/has_more','is':false}
+   */
+  readonly last?: ConditionProps | readonly ConditionProps[] | null | undefined;
+  /** What a page is. */
+  readonly page?: ApiPageProps | undefined;
+  /** What responses say that are no pages, or pages without reports. */
+  readonly when?: ApiWhenProps | undefined;
 }

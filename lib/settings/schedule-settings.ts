@@ -2,7 +2,7 @@
 
 import * as z from 'zod/mini';
 import { durationSchema } from '../core/timestamps.ts';
-import { field, flag, optionalField, text } from './fields.ts';
+import { field, flag, object, optionalField, text } from '../core/schema/fields.ts';
 
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
@@ -20,7 +20,7 @@ const expression = new RegExp(
     String.raw`^cron\(${part} ${part} (\? ${part} ${part}|${part} ${part} \?) ${part}\)$`,
 );
 
-export const scheduleSettingsSchema = z.strictObject({
+export const scheduleSettingsSchema = object({
   expression: field(
     'When runs start, as an expression of EventBridge Scheduler: `cron(0 4 * * ? *)` or `rate(6 hours)`.',
     text(

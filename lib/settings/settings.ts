@@ -6,13 +6,11 @@
 import * as z from 'zod/mini';
 import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
-import type { ExportDefinition, ExportRequest, ReportsAt, RequestDates } from '../core/model.ts';
+import type { ExportDefinition, ExportRequest, ReportsAt } from '../core/model.ts';
 import { maxParallel, minSliceMs } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
 import { orExample } from '../core/validation-errors.ts';
-import { uses } from './api-request.ts';
-import { type Api, apiSchema, findContradictions, formatOf, isUrl, unitOfDates } from './api-settings.ts';
 import {
   checkedText,
   field,
@@ -21,16 +19,19 @@ import {
   flag,
   httpsUrl,
   jsonObject,
-  oneFormOf,
+  object,
   optionalField,
   type Rule,
   type SettingsProblem,
   text,
-  type Valid,
   variableName,
   wholeNumber,
-  within,
-} from './fields.ts';
+} from '../core/schema/fields.ts';
+import { type Auth, needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { type Description, exportApiSchema, requestDates, serviceApiSchema } from '../service/api/description.ts';
+import { placeOf, type WithTarget } from '../service/api/next/target.ts';
+import { formatOf, reportsIn } from '../service/api/page.ts';
+import { uses } from '../service/api/request.ts';
 import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
@@ -42,9 +43,6 @@ const timeout = (defaultValue: string) =>
   z.prefault(longerThanZero.check(z.refine((ms) => ms <= 86_400_000, 'must be at most P1D')), defaultValue);
 const positiveInteger = z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'));
 const countUpTo = (max: number, defaultValue: number) => z._default(wholeNumber(1, max), defaultValue);
-
-/** The vendor's part of the header names. */
-export const defaultVendor = 'SERVICE';
 
 export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
@@ -101,14 +99,14 @@ const serviceFields = {
     { example: 'reports', page: 'runbook.md#contracterror' },
   ),
   api: optionalField(
-    'The description of an API that is not the Report Export Service. Without it, the contract of the Report Export Service.',
-    apiSchema,
+    'The description of an API that is not the Report Export Service, with what its exports have in common. Without it, the contract of the Report Export Service.',
+    serviceApiSchema,
     { page: 'apis.md' },
   ),
   ...networkFields,
   apiKeySecret: optionalField(
     'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token.',
-    z.strictObject({
+    object({
       existing: optionalField(
         'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
         text(secretIdPattern, secretIdProblem),
@@ -133,10 +131,13 @@ const serviceFields = {
   ),
 };
 /** Where the service is, and the limits of its client. */
-export const serviceSettingsSchema = z.strictObject(serviceFields, {
+export const serviceSettingsSchema = object(serviceFields, {
   error: orExample('{"baseUrl": "https://reports.example.com"}'),
 });
-export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
+/** As it is written, with defaults. */
+export type GivenService = z.infer<typeof serviceSettingsSchema>;
+/** What the exports of a service have in common. The description of the API is that of each export. */
+export type ServiceSettings = Omit<GivenService, 'api'> & { readonly auth: Auth };
 
 /** Each run sets the lower bound of the date. */
 const filterSchema = jsonObject(({ date }) => {
@@ -154,30 +155,25 @@ const lag = optionalField(
   durationSchema,
   { example: 'PT2H', page: 'parallel-and-past.md#late-reports' },
 );
-const sinceSchema = oneFormOf(
-  [
-    z.strictObject({
-      initial: optionalField('Where the first run starts. Without it, with the oldest report.', instantSchema, {
-        example: '2026-11-01T00:00:00Z',
-      }),
-      overlap: optionalField('How far a run starts before the watermark. Without it, `PT0S`.', durationSchema, {
-        example: 'PT1H',
-      }),
-      lag,
+const sinceSchema = object(
+  {
+    initial: optionalField('Where the first run starts. Without it, with the oldest report.', instantSchema, {
+      example: '2026-11-01T00:00:00Z',
     }),
-    z.strictObject({
-      lookbackWindow: field(
-        'Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
-        longerThanZero,
-        { example: 'P2D' },
-      ),
-      lag,
+    overlap: optionalField('How far a run starts before the watermark. Without it, `PT0S`.', durationSchema, {
+      example: 'PT1H',
     }),
-  ],
-  'must be an object with initial and overlap, or with lookbackWindow, which takes the place of both',
+    lookbackWindow: optionalField(
+      'In place of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier. Without it, runs start at the watermark.',
+      longerThanZero,
+      { example: 'P2D' },
+    ),
+    lag,
+  },
+  { error: orExample('{"initial": "2026-11-01T00:00:00Z"}') },
 );
 
-const slicesSchema = z.strictObject(
+const slicesSchema = object(
   {
     parallel: field(
       'How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for late reports.',
@@ -198,7 +194,7 @@ const slicesSchema = z.strictObject(
 
 const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces');
 
-const expectSchema = z.strictObject(
+const expectSchema = object(
   {
     minReports: optionalField(
       'A run with fewer reports fails before it is published. Without it, there is no check.',
@@ -294,79 +290,85 @@ const exportFields = {
   ),
   schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
   service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
+  api: optionalField(
+    'What differs from the `api` of the service. Each field of `request`, `page` and `when` replaces that of the service; `dates`, `next` and `last` replace it as a whole; `null` removes it.',
+    exportApiSchema,
+    { page: 'apis.md' },
+  ),
 };
 /** One export: what it requests, where its runs start, and their limits. */
-export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') });
-export type ExportSettings = z.infer<typeof exportSettingsSchema>;
+export const exportSettingsSchema = object(exportFields, { error: orExample('{"name": "nightly"}') });
+/** As it is written, with defaults. */
+export type GivenExport = z.infer<typeof exportSettingsSchema>;
+/** With the complete description of its API. */
+export type ExportSettings = Omit<GivenExport, 'api' | 'service'> & { readonly api: Description };
 
-/** Whether requests to the service are authenticated: otherwise nothing needs its secret. */
-export const needsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boolean => api?.auth?.kind !== 'none';
-
-/** Whether the secret has a refresh token: a use may replace it, and the new one is stored. */
-export const renewsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boolean =>
-  api?.auth?.grant === 'refresh_token';
-
-/** What the dates of requests to the service can express. */
-export const requestDates = ({
-  api,
-  filterUntil,
-}: Pick<Valid<ServiceSettings>, 'api' | 'filterUntil'>): RequestDates => ({
-  unitMs: unitOfDates(api),
-  upperBound: api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined,
-});
-
-/** What is wrong with a service although each of its fields is valid. */
-export function findServiceProblems(service: Valid<ServiceSettings>): readonly SettingsProblem[] {
-  const { api } = service;
-  const format = api?.page?.format;
-  const { name: authName }: Valid<Api['auth']> = api?.auth ?? {};
-  const sentHeader = typeof api?.next?.to === 'object' ? api.next.to.header : undefined;
-  const otherHeaders = [authName ?? '', ...Object.keys(service.headers ?? {})].map((name) => name.toLowerCase());
+/** What is wrong with a service although each of its fields is valid. `format` is that of the pages of all its exports, if it has `api`. */
+export function findServiceProblems(service: GivenService, auth: Auth): readonly SettingsProblem[] {
+  const isDescribed = service.api !== undefined;
+  const format = service.api?.page?.format;
   const isUnused = (name: keyof typeof service, isBroken: boolean, why: string): Rule => [
     [name],
     isBroken && service[name] !== undefined,
     `has no meaning${why}`,
   ];
-  return [
-    ...within(['api'], findContradictions(api ?? {})),
-    ...findBroken([
-      [
-        ['api', 'next', 'to', 'header'],
-        sentHeader !== undefined && otherHeaders.includes(sentHeader.toLowerCase()),
-        'must be another header: auth or headers of the service send this one',
-      ],
-      isUnused('vendor', api !== undefined, ' with api: auth and next name the headers'),
-      isUnused('cursorIn', api !== undefined, ' with api: next.to is where the cursor is sent'),
-      isUnused('filterUntil', api !== undefined, ' with api: the placeholder {until} is the upper bound'),
-      isUnused('rootElement', format !== undefined && format !== 'xml', ` for pages in ${format}`),
-      isUnused('apiKeySecret', !needsSecret(service), ': api.auth is none'),
-      isUnused('apiKeyEnv', !needsSecret(service), ': api.auth is none'),
-      [
-        ['apiKeySecret', 'field'],
-        renewsSecret(service) && service.apiKeySecret?.field !== undefined,
-        'has no meaning with the grant refresh_token: the whole secret is its JSON',
-      ],
-    ]),
-  ];
+  return findBroken([
+    isUnused('vendor', isDescribed, ' with api: auth and next name the headers'),
+    isUnused('cursorIn', isDescribed, ' with api: next.to is where the cursor is sent'),
+    isUnused('filterUntil', isDescribed, ' with api: the placeholder {until} is the upper bound'),
+    isUnused('rootElement', typeof format === 'string' && format !== 'xml', ` for pages in ${format}`),
+    isUnused('apiKeySecret', !needsSecret({ auth }), ': api.auth is none'),
+    isUnused('apiKeyEnv', !needsSecret({ auth }), ': api.auth is none'),
+    [
+      ['apiKeySecret', 'field'],
+      renewsSecret({ auth }) && service.apiKeySecret?.field !== undefined,
+      'has no meaning with the grant refresh_token: the whole secret is its JSON',
+    ],
+  ]);
+}
+
+/** What is wrong with the description of an export beside the settings of its service. */
+export function findHeaderProblems(
+  { headers = {} }: Pick<GivenService, 'headers'>,
+  { auth, next, request }: Description,
+): readonly SettingsProblem[] {
+  const names = [auth.kind === 'header' ? auth.name : '', ...Object.keys(headers)].map((name) => name.toLowerCase());
+  const { header } = placeOf(next as WithTarget);
+  const isSent = (name: string) => names.includes(name.toLowerCase());
+  const other = 'must be another header: auth or headers of the service send this one';
+  return findBroken([
+    [['next', 'to', 'header'], header !== undefined && isSent(header), other],
+    ...Object.keys(request.headers ?? {}).map((name): Rule => [['request', 'headers', name], isSent(name), other]),
+  ]);
 }
 
 /** What is wrong with an export of the service although each of its fields is valid. */
 export const findExportProblems = (
-  service: Valid<ServiceSettings>,
-  settings: Valid<ExportSettings>,
+  service: GivenService,
+  settings: GivenExport,
+  api: Description,
 ): readonly SettingsProblem[] => [
-  ...(service.api === undefined ? findContractProblems(service, settings) : findApiProblems(service.api, settings)),
-  ...findSliceProblems(service, settings),
+  ...(service.api === undefined ? findContractProblems(service, settings) : findApiProblems(api, settings)),
+  ...findSinceProblems(settings),
+  ...findSliceProblems(service, settings, api),
 ];
+
+const findSinceProblems = ({ since: { lookbackWindow, initial, overlap } }: GivenExport) =>
+  findBroken([
+    [
+      ['since', 'lookbackWindow'],
+      lookbackWindow !== undefined && (initial ?? overlap) !== undefined,
+      'takes the place of initial and overlap: set only one of them',
+    ],
+  ]);
 
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(
-  service: Valid<ServiceSettings>,
-  { since: { lag = 0, lookbackWindow } = {}, slices: { parallel = 1, length } = {} }: Valid<ExportSettings>,
+  { maxConcurrentPages = maxParallel }: GivenService,
+  { since: { lag = 0, lookbackWindow }, slices: { parallel, length } }: GivenExport,
+  api: Description,
 ): readonly SettingsProblem[] {
-  if (service.api !== undefined && service.api.request === undefined) return [];
-  const { maxConcurrentPages = maxParallel } = service;
-  const dates = requestDates(service);
+  const dates = requestDates(api);
   const isUnbounded = dates.upperBound === undefined;
   const unbounded =
     'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
@@ -378,7 +380,7 @@ function findSliceProblems(
     [['since', 'lag'], isUnbounded && lag > 0, unbounded],
     [
       ['since', 'lag'],
-      service.api?.next?.from === 'count' && lag === 0,
+      api.next.from === 'count' && lag === 0,
       'is required with next.from: count. Set how long after its date a report may still appear or change, for example PT1H',
     ],
     [
@@ -399,17 +401,18 @@ function findSliceProblems(
 
 /** What is wrong with an export of the Report Export Service. */
 function findContractProblems(
-  { filterUntil }: Valid<ServiceSettings>,
-  { filter, size = 1, expect, format = 'XML', container = 'NONE' }: Valid<ExportSettings>,
+  { filterUntil }: GivenService,
+  { filter, size = 1, expect, format = 'XML', container = 'NONE', api }: GivenExport,
 ): readonly SettingsProblem[] {
   const operator = filterUntil?.slice('date.'.length) ?? '';
   const isCounted = format === 'XML' && container === 'NONE';
   return findBroken([
+    [['api'], api !== undefined, 'needs api in its service, with what its exports have in common, and auth'],
     [['size'], size > 10, 'must be 1 to 10, unless the service has api'],
     [['expect'], expect !== undefined && !isCounted, 'needs the format XML in NONE: other reports are not counted'],
     [
       ['filter', 'date', operator],
-      Object.hasOwn(fieldsOf(filter?.date), operator),
+      Object.hasOwn(fieldsOf(filter.date), operator),
       'must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until',
     ],
   ]);
@@ -417,11 +420,11 @@ function findContractProblems(
 
 /** What is wrong with an export of a service with this description. */
 function findApiProblems(
-  { request, page }: Valid<Api>,
-  { filter = {}, size, expect, format, container }: Valid<ExportSettings>,
+  { request, page, next }: Description,
+  { filter, size, expect, format, container }: GivenExport,
 ): readonly SettingsProblem[] {
-  const isUsed = (...names: readonly string[]) =>
-    request === undefined || names.some((name) => uses({ request }, name));
+  const further = 'request' in next && next.request !== undefined ? next.request : {};
+  const isUsed = (...names: readonly string[]) => names.some((name) => uses(request, name) || uses(further, name));
   const unused = (name: string) => `has no effect: api.request has no placeholder {${name}}`;
   const ofPage = 'has no meaning for a service with api: api.page.format is the format of its pages';
   return findBroken([
@@ -433,7 +436,7 @@ function findApiProblems(
     [['size'], size !== undefined && !isUsed('size'), unused('size')],
     [
       ['expect'],
-      expect !== undefined && page?.format === 'bytes',
+      expect !== undefined && page.format === 'bytes',
       'needs a format whose reports are counted, not bytes',
     ],
     [['format'], format !== undefined, ofPage],
@@ -447,35 +450,31 @@ export function sourceOf(baseUrl: string): string {
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
-/** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. No secret. */
-export function apiOfRequest({
-  api,
-  vendor = defaultVendor,
-  cursorIn = 'query',
-  filterUntil,
-  headers = {},
-}: Partial<ServiceSettings>): ExportRequest['api'] {
-  const sentHeaders = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  if (api === undefined) {
-    const selection = { headers: sentHeaders, vendor: vendor.toLowerCase() };
-    // The reports since a watermark do not depend on how runs end.
-    return { sha256: checksumOf({ ...selection, cursorIn, filterUntil }), requestSha256: checksumOf(selection) };
-  }
-  const { request, dates, auth, next, page } = api;
-  const selection = { headers: sentHeaders, request, dates, auth };
+/**
+ * What a run and its watermark keep of the description: enough to notice that requests have changed. No secret. How a response is read
+ * is not in it: once that is corrected, the run goes on.
+ */
+export function apiOfRequest(api: Description, headers: ServiceSettings['headers'] = {}): ExportRequest['api'] {
+  const { request, dates, auth, next, page, filterUntil, pagination } = api;
+  const selection = { headers: withLowerCaseNames(headers), request, dates, auth: withLowerCaseHeader(auth) };
+  const { format } = page;
+  const single = 'single' in page ? page.single : undefined;
+  const pages = { next, page: { format, reports: reportsIn(page), single }, filterUntil };
   return {
-    pagination: next.from === 'count' ? 'counted' : `${next.from} ${isUrl(api) ? 'url' : 'cursor'}`,
-    sha256: checksumOf({ ...selection, next, page }),
+    ...(pagination !== undefined && { pagination }),
+    // The reports since a watermark do not depend on how runs end.
+    sha256: checksumOf({ ...selection, ...pages }),
     requestSha256: checksumOf(selection),
   };
 }
 
-/** Where the reports are in a page. Of the Report Export Service, only XML in the container NONE is known. */
-function reportsAtOf({ format = 'XML', container = 'NONE' }: ExportSettings, api: Api | undefined): ReportsAt {
-  if (api === undefined) {
-    return format === 'XML' && container === 'NONE' ? { kind: 'xml', path: '/*/*' } : { kind: 'unknown' };
-  }
-  const { page } = api;
+const withLowerCaseNames = (headers: NonNullable<ServiceSettings['headers']>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+const withLowerCaseHeader = (auth: Auth): Auth =>
+  auth.kind === 'header' ? { ...auth, name: auth.name.toLowerCase() } : auth;
+
+/** Where the reports are in a page. */
+function reportsAtOf({ page }: Description): ReportsAt {
   switch (page.format) {
     case 'xml':
       return { kind: 'xml', path: page.reports ?? '/*/*' };
@@ -497,24 +496,24 @@ export function exportDefinition(
   service: Partial<ServiceSettings> = {},
   compression?: ExportDefinition['compression'],
 ): ExportDefinition {
-  const { since, slices } = settings;
-  const { rootElement, api } = service;
-  const columns = api?.page.format === 'csv' ? api.page.columns : undefined;
+  const { since, slices, api } = settings;
+  const { rootElement, headers } = service;
+  const columns = api.page.format === 'csv' ? api.page.columns : undefined;
   return {
     name: settings.name,
     stateName: settings.name,
     request: {
       source,
       filter: settings.filter,
-      format: api === undefined ? (settings.format ?? 'XML') : formatOf(api),
+      format: settings.format ?? (api.pagination === undefined ? 'XML' : formatOf(api)),
       container: settings.container ?? 'NONE',
-      reportsAt: reportsAtOf(settings, api),
+      reportsAt: reportsAtOf(api),
       ...(settings.size === undefined ? {} : { size: settings.size }),
-      api: apiOfRequest(service),
+      api: apiOfRequest(api, headers),
     },
-    dates: requestDates(service),
+    dates: requestDates(api),
     since:
-      'lookbackWindow' in since
+      since.lookbackWindow !== undefined
         ? { from: 'lookback', lookbackMs: since.lookbackWindow }
         : { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 },
     lagMs: since.lag ?? 0,

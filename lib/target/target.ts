@@ -9,6 +9,7 @@ import type { StartInput } from '../core/steps/start-input.ts';
 import type { Finding } from './findings.ts';
 import type { ProbedPeriod, ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
+import type { Description } from '../service/api/description.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 export interface Target extends AsyncDisposable {
@@ -92,6 +93,8 @@ export interface DeployedService {
   /** How many pages the service may be asked for at the same time. Absent: no limit. */
   readonly maxConcurrentPages?: number | undefined;
   readonly settings: Omit<ServiceSettings, 'baseUrl'>;
+  /** As the export describes it. */
+  readonly api: Description;
   /**
    * Reads certificates and credentials, and describes them without secrets. Empty for a direct connection.
    * @throws ConfigurationError if they cannot be used

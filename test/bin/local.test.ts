@@ -77,7 +77,7 @@ describe('report-exporter local', () => {
     const wrong = {
       '--base-url': 'http://reports.example.com',
       '--vendor': 'A B',
-      '--size': '11',
+      '--size': '0',
       '--since': 'yesterday',
       '--cursor-in': 'header',
       '--filter-until': 'date.lte',

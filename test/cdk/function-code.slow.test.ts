@@ -8,7 +8,7 @@ import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
 import { settingsVersion } from '../../lib/settings/deployed-settings.ts';
-import { serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import { aServiceWith } from '../support/settings.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import {
   anApp,
@@ -101,7 +101,7 @@ describe('the code of a function', () => {
     for (const folder of assetsOf(written).values()) expect(folder.startsWith(temporary.path)).toBe(true);
     expect(left()).toEqual([]);
     const stack = new Stack(anApp(), 'Any');
-    const service = serviceSettingsSchema.parse({ baseUrl: 'https://a.example' });
+    const service = aServiceWith({ baseUrl: 'https://a.example' });
     const settings = { version: settingsVersion, service, exports: [] } as const;
     const fail = (code: (step: StepName) => Code) => {
       code('BeginRun');

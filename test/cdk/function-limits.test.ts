@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
 import { finishRunEphemeralStorageMebibytes, functionLimits } from '../../lib/cdk/function-limits.ts';
+import { reportExportService } from '../../lib/service/api/report-export-service.ts';
 import { zeroTotals } from '../../lib/core/model.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../lib/core/storage/manifest.ts';
@@ -9,6 +10,7 @@ import { aPageEntry, aRun, at, collect } from '../support/builders.ts';
 const mebibyte = 1024 * 1024;
 const day = 86_400;
 const sliced = { filterUntil: 'date.lt' };
+const auth = { kind: 'none' } as const;
 const several = { pagesPerInvocation: 2 };
 const patient = { maxInlineWait: 240_000 };
 const waiting = { maxRetryAfter: 30 * day * 1_000 };
@@ -29,8 +31,15 @@ it.each<[string, { MiB?: number; service?: object; exports?: object[] }, number,
 ])('%s: the timeout and the storage of ExportPage, and the timeout of the execution', (_, input, ...expected) => {
   const { MiB = 1, service = {}, exports = [{}] } = input;
   const limits = functionLimits({
-    service: { totalTimeout: 60_000, maxPageBytes: MiB * mebibyte, ...service },
-    exports: exports.map((each) => ({ maxInlineWait: 0, maxRetryAfter: 0, pagesPerInvocation: 1, ...each })),
+    service: { auth, totalTimeout: 60_000, maxPageBytes: MiB * mebibyte, ...service },
+    exports: exports.map((each) => ({
+      api: reportExportService(service),
+      maxInlineWait: 0,
+      maxRetryAfter: 0,
+      pagesPerInvocation: 1,
+      slices: { parallel: 1 },
+      ...each,
+    })),
   });
   const { timeoutSeconds, ephemeralStorageMebibytes, executionTimeoutSeconds } = limits;
   expect([timeoutSeconds.ExportPage, ephemeralStorageMebibytes, executionTimeoutSeconds / day]).toEqual(expected);

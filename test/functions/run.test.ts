@@ -1,7 +1,7 @@
 /** Two runs of the functions in the real state machine, with a simulator of the service and AWS over real HTTP. */
 
 import { expect, it } from 'vitest';
-import { type Api, apiSchema } from '../../lib/settings/api-settings.ts';
+import { type Api, apiSchema } from '../../lib/service/api/description.ts';
 import type { FunctionEnvironment } from '../../lib/settings/deployed-settings.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';

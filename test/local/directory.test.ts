@@ -136,8 +136,11 @@ describe('a local deployment', () => {
       export: { name: 'a', size: 2, maxRetryAfter: 'P30D' },
     });
     const waits: number[] = [];
+    const waited = () => waits.reduce((sum, ms) => sum + ms, 0);
     const runtime: Runtime = {
       ...systemRuntime,
+      now: () => systemRuntime.now() + waited(),
+      monotonicNow: () => systemRuntime.monotonicNow() + waited(),
       sleep: async (ms, signal) => {
         if (ms < waitSeconds * 1_000) await systemRuntime.sleep(ms, signal);
         else waits.push(ms);

@@ -87,7 +87,8 @@ describe('the settings of local exports', () => {
 });
 
 describe('a problem with a secret', () => {
-  const problemOf = (apiKeyEnv: string, variables = {}) => problemOfVariable(apiKeyEnv, variables);
+  const problemOf = (apiKeyEnv: string, variables = {}) =>
+    problemOfVariable(apiKeyEnv, variables, { auth: { kind: 'header', name: 'X-Key' } });
 
   it.each(['TOKEN', 'ACME_API_KEY', 'OAUTH2_SECRET', 'B2B_KEY', 'S3_KEY_2', 'ACME_V2_TOKEN'])(
     'names the variable %s',
@@ -103,7 +104,7 @@ describe('a problem with a secret', () => {
     ['oauth2', 'client secret'],
     ['oauth2', 'client secret and refresh token, as JSON', 'refresh_token'],
   ])('says what %s authentication needs', (kind, secret, grant?: string) => {
-    const service = { api: { auth: { kind, grant } } } as Pick<ServiceSettings, 'api'>;
+    const service = { auth: { kind, grant } } as Pick<ServiceSettings, 'auth'>;
     expect(problemOfVariable('KEY', {}, service)).toContain(`set it to the service's ${secret}`);
   });
 

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
-import type { Api } from '../../lib/settings/api-settings.ts';
+import type { Auth } from '../../lib/service/api/auth.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
@@ -46,19 +46,20 @@ describe('a description in the docs', () => {
     const { services } = parseDeployment(fileDocument(path));
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
     const [settingsOfExport] = exports as [(typeof exports)[number]];
-    const { api } = settings;
-    const tokenUrlAt = (baseUrl: string, auth: Api['auth']) =>
+    const { api } = settingsOfExport;
+    const tokenUrlAt = (baseUrl: string, auth: Auth) =>
       'tokenUrl' in auth ? { tokenUrl: `${baseUrl}${new URL(auth.tokenUrl).pathname}` } : {};
     const filter = settingsOfExport.filter as { readonly type?: string } | undefined;
     await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
-    const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) } };
+    const auth = { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) };
     await using client = clientFor(
       { url: simulator.baseUrl },
       {
         ...settings,
         baseUrl: simulator.baseUrl,
-        api: reached,
-        apiKey: secretOf(api, api?.auth.kind === 'jwt' ? privateKey : apiKey),
+        auth,
+        api: { ...api, auth },
+        apiKey: secretOf(api, api.auth.kind === 'jwt' ? privateKey : apiKey),
       },
     );
     const { request } = exportDefinition(settingsOfExport, 'simulator', settings);
@@ -79,7 +80,7 @@ describe('a description in the docs', () => {
       cursor = fetched.nextCursor;
     } while (cursor !== null);
     // Solr and counted pages end with a page without reports.
-    const hasEmptyPage = file === 'solr.json' || api?.next.from === 'count';
+    const hasEmptyPage = file === 'solr.json' || api.next.from === 'count';
     expect(counts).toEqual(hasEmptyPage ? [100, 100, 50, 0] : [100, 100, 50]);
     expect(simulator.exchanges.flatMap(({ reportIds }) => reportIds)).toEqual(
       Array.from({ length: 250 }, (_, index) => `R-${index}`),

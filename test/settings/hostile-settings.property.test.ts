@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
 import { ExportError } from '../../lib/core/errors.ts';
 import { environmentVariable, readFunctionEnvironment } from '../../lib/settings/deployed-settings.ts';
+import { reportExportService } from '../../lib/service/api/report-export-service.ts';
 import {
   exportDefinition,
   exportSettingsSchema,
@@ -104,7 +105,7 @@ describe('arbitrary settings', () => {
     (value) => {
       const settings = expectStable(exportSettingsSchema, value);
       if (settings === undefined) return;
-      const definition = exportDefinition(settings, 'simulator');
+      const definition = exportDefinition({ ...settings, api: reportExportService({}) }, 'simulator');
       expect(JSON.parse(JSON.stringify(definition))).toEqual(JSON.parse(JSON.stringify(structuredClone(definition))));
       // Nothing of the filter is lost.
       const { filter = {} } = value as { filter?: unknown };

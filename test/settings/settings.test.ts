@@ -7,8 +7,10 @@ import {
   serviceSettingsSchema,
   sourceOf,
 } from '../../lib/settings/settings.ts';
+import { reportExportService } from '../../lib/service/api/report-export-service.ts';
 import { durationSchema, instantOf, instantSchema } from '../../lib/core/timestamps.ts';
 import { fc, test } from '../support/property.ts';
+import { anExportWith, aServiceWith } from '../support/settings.ts';
 import { parseSettings, problemsOfFile } from '../support/settings-file.ts';
 
 const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
@@ -38,7 +40,7 @@ describe('settings', () => {
   });
 
   it('have defaults', () => {
-    expect(exportDefinition(anExport({}), 'simulator')).toEqual({
+    expect(exportDefinition(anExportWith({}), 'simulator')).toEqual({
       name: 'reports',
       stateName: 'reports',
       request: {
@@ -47,7 +49,7 @@ describe('settings', () => {
         format: 'XML',
         container: 'NONE',
         reportsAt: { kind: 'xml', path: '/*/*' },
-        api: apiOfRequest({}),
+        api: apiOfRequest(reportExportService({})),
       },
       dates: { unitMs: 1_000 },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
@@ -97,9 +99,9 @@ describe('settings', () => {
   it.each(['reports', '{http://example.com/ns?v=1#a}reports', 'отчёты', 'a-b.c_1'])(
     'accept %s as a root element',
     (rootElement) =>
-      expect(
-        exportDefinition(anExport({}), 's', service({ baseUrl: 'https://a.example', rootElement })).documentRoot,
-      ).toBe(asDocumentRoot(rootElement)),
+      expect(exportDefinition(anExportWith({}), 's', aServiceWith({ rootElement })).documentRoot).toBe(
+        asDocumentRoot(rootElement),
+      ),
   );
   it.each(['', '<reports>', '{}reports', '{urn:a}', '{urn:a} reports', '1a', '{urn:a}-a', 'a b', 'a\nb', 5])(
     'reject %j as a root element',
@@ -140,8 +142,7 @@ describe('settings', () => {
     [{ format: 'bytes', types: ['application/pdf'] }, { kind: 'unknown' }],
   ])('of pages %j say where the reports are', (page, reportsAt) => {
     const api = { request: { path: '/reports' }, auth: { kind: 'none' }, next: { from: 'link' }, page };
-    const described = service({ baseUrl: 'https://a.example', api });
-    expect(exportDefinition(anExport({}), 'https://a.example', described).request).toMatchObject({ reportsAt });
+    expect(exportDefinition(anExportWith({}, { api }), 'https://a.example').request).toMatchObject({ reportsAt });
   });
 
   it.each([
@@ -149,7 +150,7 @@ describe('settings', () => {
     [{ format: 'CSV' }, { kind: 'unknown' }],
     [{ container: 'ZIP' }, { kind: 'unknown' }],
   ])('of the Report Export Service with %j say where the reports are', (settings, reportsAt) => {
-    expect(exportDefinition(anExport(settings), 'simulator').request).toMatchObject({ reportsAt });
+    expect(exportDefinition(anExportWith(settings), 'simulator').request).toMatchObject({ reportsAt });
   });
 
   describe('that decide what is requested', () => {
@@ -162,7 +163,8 @@ describe('settings', () => {
     const contract = { baseUrl: 'https://a.example', vendor: 'ACME', headers: { 'X-Tenant': 'acme-eu-7' } };
     const withApi = (api: object) => ({ ...contract, vendor: undefined, api: { ...described, ...api } });
     const auth = (parts: object) => withApi({ auth: { ...described.auth, ...parts } });
-    const requestOf = (settings: object) => exportDefinition(anExport({}), 's', service(settings)).request;
+    const requestOf = (settings: object) =>
+      exportDefinition(anExportWith({}, settings), 's', aServiceWith(settings)).request;
 
     it.each<[what: string, selects: boolean, before: object, after: object]>([
       ['the value of a header', true, contract, { ...contract, headers: { 'X-Tenant': 'acme-us-1' } }],
@@ -190,11 +192,11 @@ describe('settings', () => {
   });
 
   it('reject a lookback window together with settings of the watermark', () => {
-    expect(() => anExport({ since: { lookbackWindow: 'P1D', overlap: 'PT1H' } })).toThrow('lookbackWindow');
+    expect(() => anExportWith({ since: { lookbackWindow: 'P1D', overlap: 'PT1H' } })).toThrow('lookbackWindow');
     expect(() => anExport({ since: { lookbackWindow: 'PT0S' } })).toThrow('longer than zero');
     expect(() => anExport({ since: { lookbackWindow: 5 } })).toThrow('since.lookbackWindow: must be a string');
-    expect(() => anExport({ since: null })).toThrow('since: must be an object with initial and overlap, or with');
-    expect(exportDefinition(anExport({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
+    expect(() => anExport({ since: null })).toThrow('since: must be an object such as {"initial"');
+    expect(exportDefinition(anExportWith({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
       from: 'lookback',
       lookbackMs: 86_400_000,
     });
@@ -212,14 +214,13 @@ describe('settings', () => {
     const sliced = { since: { lag: 'PT2H' }, slices: { parallel: 8, length: 'PT1H' } };
 
     it('become part of the definition', () => {
-      const of = service({ baseUrl: 'https://a.example', filterUntil: 'date.before', maxConcurrentPages: 8 });
-      expect(exportDefinition(anExport(sliced), 's', of)).toMatchObject({
+      const of = { filterUntil: 'date.before', maxConcurrentPages: 8 };
+      expect(exportDefinition(anExportWith(sliced, of), 's', aServiceWith(of))).toMatchObject({
         dates: { unitMs: 1_000, upperBound: 'date.before' },
         lagMs: 7_200_000,
         slicing: { parallel: 8, lengthMs: 3_600_000, maxConcurrentPages: 8 },
       });
-      const described = service({ baseUrl: 'https://a.example', api: daily });
-      expect(exportDefinition(anExport({}), 's', described).dates).toEqual({
+      expect(exportDefinition(anExportWith({}, { api: daily }), 's').dates).toEqual({
         unitMs: 86_400_000,
         upperBound: '{until}',
       });
@@ -300,7 +301,7 @@ describe('settings', () => {
 
   it('say what runs are expected to find, only of reports that are counted', () => {
     const expectations = { minReports: 1, reportsEvery: 'P8D' };
-    expect(exportDefinition(anExport({ expect: expectations }), 's').expect).toEqual({
+    expect(exportDefinition(anExportWith({ expect: expectations }), 's').expect).toEqual({
       minReports: 1,
       reportsEveryMs: 8 * 86_400_000,
     });

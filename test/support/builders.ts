@@ -33,7 +33,8 @@ import type {
   ReportService,
 } from '../../lib/core/ports.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import type { ExportSettings } from '../../lib/settings/settings.ts';
+import { aDeployment } from './settings.ts';
 
 /** `text`, which must be in canonical form, as an Instant. */
 export const at = (text: string): Instant => text as Instant;
@@ -68,9 +69,10 @@ export const aLocalExport = ({
   export?: object;
 }): LocalExport => {
   const { baseUrl } = service as { readonly baseUrl?: string };
+  const parsed = aDeployment({ baseUrl: 'http://127.0.0.1', ...service }, { name: 'a', ...settings });
   return {
-    service: { ...serviceSettingsSchema.parse({ baseUrl: 'http://127.0.0.1', ...service }), baseUrl },
-    export: exportSettingsSchema.parse({ name: 'a', ...settings }),
+    service: { ...parsed.service, baseUrl },
+    export: parsed.exports[0] as ExportSettings,
     apiKeyEnv: 'KEY',
   };
 };

@@ -7,7 +7,7 @@ import type * as z from 'zod/mini';
 import { ExportError, isExportError } from '../../lib/core/errors.ts';
 import { describeProblems } from '../../lib/core/validation-errors.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
-import { parseWithRules } from '../../lib/settings/parse-settings.ts';
+import { parseAll } from '../../lib/core/schema/parse.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 
 /** Parses a part of the settings, which `subject` names. @throws ConfigurationError that names every problem */
@@ -16,7 +16,7 @@ export function parseSettings<Schema extends z.ZodMiniType<object>>(
   value: unknown,
   subject: string,
 ): z.infer<Schema> {
-  const { data, issues } = parseWithRules(schema, value, () => []);
+  const { data, issues } = parseAll(schema, value);
   if (data === undefined) throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
   return data;
 }

@@ -25,9 +25,10 @@ async function probe(
   { named, recorded, period = { since: at('2026-11-01T00:00:00Z') }, waits = [] }: ProbeOptions = {},
 ) {
   await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(3)), faults });
+  const waitedMs = () => waits.reduce<number>((sum, each) => sum + (typeof each === 'number' ? each : 0), 0);
   await using service = clientFor(
     { url: simulator.baseUrl },
-    { apiKey: fixedApiKey(simulatorApiKey), filterUntil: 'date.lt' },
+    { apiKey: fixedApiKey(simulatorApiKey), filterUntil: 'date.lt', now: () => Date.now() + waitedMs() },
   );
   const log = createMemoryLog();
   if (recorded !== undefined) {

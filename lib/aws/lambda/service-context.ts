@@ -13,6 +13,7 @@ import {
   readVersioned,
   settingsFileName,
 } from '../../settings/deployed-settings.ts';
+import type { Description } from '../../service/api/description.ts';
 import { exportDefinition, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
 import { selectExport } from '../../core/steps/start-input.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
@@ -32,7 +33,7 @@ export interface ServiceContext {
    */
   dependenciesFor(
     input: unknown,
-  ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog };
+  ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog; readonly api: Description };
 }
 
 /** Returns the settings that the deployment has parsed. */
@@ -59,6 +60,7 @@ export function openServiceContext(
   const { service, exports, objects, compression } = loadSettings();
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));
+  const apis = new Map(exports.map(({ name, api }) => [name, api]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { deployment, service: name, table } = environment;
   telemetry.setService(deployment, name);
@@ -72,7 +74,7 @@ export function openServiceContext(
     dependenciesFor(input) {
       const definition = selectExport(definitions, input);
       telemetry.setExport(definition.name);
-      return { definition, ...common };
+      return { definition, api: apis.get(definition.name) as Description, ...common };
     },
   };
 }

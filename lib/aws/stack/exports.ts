@@ -12,7 +12,7 @@ import {
   type ServiceOutput,
   serviceOutputSuffix,
 } from '../../settings/deployed-settings.ts';
-import type { ExportTarget, DeployedService } from '../../target/target.ts';
+import type { ExportTarget } from '../../target/target.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { listSchedules } from '../scheduler/schedules.ts';
@@ -83,13 +83,12 @@ export function openExports(
   const reach = async () => await import('./service-connection.ts');
   const secret = { secretId, field };
   const connection = async () => (await reach()).serviceConnection(serviceSettings, secret, clients, runtime);
-  const deployed: DeployedService = {
+  const deployed = {
     settings: serviceSettings,
     describeNetwork: async () => await (await connection()).describeNetwork(),
     address: sourceOf(serviceSettings.baseUrl),
     maxConcurrentPages: serviceSettings.maxConcurrentPages,
     keySource: secretId === undefined ? 'none is needed' : `${field && `field ${field} of `}secret ${secretId}`,
-    connect: async () => await (await connection()).connect(),
   };
   return exports.map(({ schedule, ...settings }): ExportTarget => {
     const { name } = settings;
@@ -99,7 +98,11 @@ export function openExports(
     return {
       name,
       definition,
-      service: deployed,
+      service: {
+        ...deployed,
+        api: settings.api,
+        connect: async () => await (await connection()).connect(settings.api),
+      },
       serviceName,
       freshnessSeconds: freshnessSeconds(schedule),
       store,

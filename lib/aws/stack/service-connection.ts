@@ -4,6 +4,7 @@ import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
+import type { Description } from '../../service/api/description.ts';
 import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
@@ -24,12 +25,12 @@ export function serviceConnection(
   const network = createSecretNetwork({ client, settings, now: clock.now });
   return {
     describeNetwork: async () => describeNetwork(await network.get()),
-    async connect() {
+    async connect(api: Description) {
       const apiKey =
         secretId === undefined ? fixedApiKey('') : createSecretApiKey({ client, secretId, field, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
-      return serviceClient(settings, { network, apiKey, clock });
+      return serviceClient({ ...settings, api }, { network, apiKey, clock });
     },
   };
 }

@@ -3,7 +3,7 @@
 import { isExportError } from '../../core/errors.ts';
 import { readCertificateAuthorities } from '../../settings/certificates.ts';
 import type { DeploymentSettings, FindMore } from '../../settings/deployment-settings.ts';
-import { findBroken, type SettingsProblem, within } from '../../settings/fields.ts';
+import { findBroken, type SettingsProblem, within } from '../../core/schema/fields.ts';
 import { findLimitProblems } from '../function-limits.ts';
 
 /** Why AWS cannot run the exports of a service, although the schemas accept its settings. Paths of files are relative to `directory`. */
@@ -12,7 +12,7 @@ export const findAwsProblems =
   (path, { tls = {}, proxyUrl, proxyCredentialsSecret, ...service }, exports) => {
     // What is wrong with a service is wrong with all its exports. Report it once.
     const limits = new Map<string, number>();
-    for (const [index, settings = {}] of exports) {
+    for (const [index, settings] of exports) {
       for (const message of findLimitProblems(service, settings)) if (!limits.has(message)) limits.set(message, index);
     }
     return [

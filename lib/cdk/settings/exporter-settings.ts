@@ -8,7 +8,7 @@ import {
   parseDeployment,
   type ServiceDeploymentSettings,
 } from '../../settings/deployment-settings.ts';
-import type { SettingsProblem } from '../../settings/fields.ts';
+import type { SettingsProblem } from '../../core/schema/fields.ts';
 import type { BucketProps, ExportProps, ServiceProps } from '../../settings/props.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
 

@@ -1,6 +1,7 @@
 /** `report-exporter service`: runs the simulator on its own, to try the exporter or any other client against it. */
 
 import { defaultApiKeyEnv } from '../../settings/settings.ts';
+import { authOfReportExport } from '../../service/api/report-export-service.ts';
 import { problemOfVariable } from '../../local/service.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
@@ -18,7 +19,7 @@ export async function serviceCommand(call: Call): Promise<number> {
   const port = readWholeNumber('--port', options.port ?? '0', { max: 65_535 }, problems);
   const count = readWholeNumber('--reports', options.reports ?? '250', { max: 10_000_000 }, problems);
   checkService({ vendor }, problems);
-  const problem = problemOfVariable(defaultApiKeyEnv, env);
+  const problem = problemOfVariable(defaultApiKeyEnv, env, { auth: authOfReportExport({ vendor }) });
   if (problem !== undefined) problems.push(problem);
   return await runCommand(call, async () => {
     const reports = generatedReports({ seed, count, now: Date.now });

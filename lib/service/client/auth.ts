@@ -2,7 +2,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { Api } from '../../settings/api-settings.ts';
+import type { Auth } from '../api/auth.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import {
   type ApiKeySource,
@@ -14,9 +14,11 @@ import {
 import { contractError, type ErrorContext } from './errors.ts';
 import { presentable } from '../redaction/redact.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
-import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
+import { excerptOfText, readBeginning } from './response/excerpt.ts';
+import { readRetryAfter } from './response/reaction.ts';
+import { isKeyRejected, isSuccess, type Requested, statusError, throttledError } from './response/response-status.ts';
+import { allValues } from './response/response-headers.ts';
 
-type Auth = Api['auth'];
 type Headers = Readonly<Record<string, string>>;
 
 /**
@@ -191,7 +193,8 @@ export function createTokenSource(
     ...connection,
     timeouts: isRenewed ? { ...timeouts, ...ofExchange } : timeouts,
   });
-  const credentials = auth.kind === 'jwt' ? 'private key' : isRenewed ? 'refresh token' : 'client secret';
+  const credentials: Requested['credentials'] =
+    auth.kind === 'jwt' ? 'private key' : isRenewed ? 'refresh token' : 'client secret';
   let token: Token | undefined;
   let pending: Promise<string> | undefined;
   /** The result of an exchange of the secret `from`, until it is stored. */
@@ -258,14 +261,7 @@ export function createTokenSource(
       if (refreshed !== secret) response = await send(exchange, (secret = refreshed));
     }
     if (!isSuccess(response.statusCode)) {
-      throw await statusError(exchange.context, response, clock, {
-        credentials,
-        cursor: 'none',
-        cursorSettings: '',
-        method: 'POST',
-        path: base.pathname,
-        address: server.setting,
-      });
+      throw await errorOf(exchange, response);
     }
     const received = await readJson(exchange, response);
     const successor = isRenewed ? successorIn(received) : undefined;
@@ -278,6 +274,23 @@ export function createTokenSource(
     const document = isRenewed ? parseTokenDocument(secret) : undefined;
     const refresh_token = successor ?? document?.refresh_token;
     return { document: { ...document, access_token, expires_in, expires_at, refresh_token }, problem };
+  }
+
+  async function errorOf({ context }: Exchange, response: Response): Promise<ExportError> {
+    const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
+    const header = (name: string) => response.headers[name] && allValues(response.headers[name]);
+    const seconds = readRetryAfter(header('retry-after'), { header }, clock.now);
+    const isThrottled = response.statusCode === 429 || (response.statusCode >= 500 && seconds !== undefined);
+    if (isThrottled) return throttledError(context, response, seconds, excerpt);
+    const requested: Requested = {
+      credentials,
+      cursor: 'none',
+      cursorSettings: '',
+      method: 'POST',
+      path: base.pathname,
+      address: server.setting,
+    };
+    return statusError(context, response, requested, excerpt);
   }
 
   async function send(exchange: Exchange, secret: string, assertMaySend?: () => void): Promise<Response> {

@@ -1,36 +1,31 @@
 /**
- * The client of the Report Export Service (docs/service-contract.md, section 4.1). Sends one request per page and rejects
- * every response that is not clearly a complete page. Retries are left to the state machine, except for a single one with
- * a refreshed API key.
+ * The client of a described API, of which the Report Export Service is one (docs/service-contract.md, section 4.1). Sends one request per
+ * page and rejects every response that is not clearly a complete page. Retries are left to the state machine, except for a single one
+ * with refreshed credentials.
  */
 
-import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
-import { isUrl, mediaTypesOf } from '../../settings/api-settings.ts';
+import { type Description, formOfNext } from '../api/description.ts';
+import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { type CreatePageCheck, loadPageCheck, showsEnd } from '../formats/formats.ts';
+import { loadPageCheck, readDocument } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
-import { presentable } from '../redaction/redact.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
-import { contractError } from './errors.ts';
 import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
-import { type CreateGunzip, isInGzip } from './gzip.ts';
-import { assertNoNextPage, nextCursorInBody, nextCursorInHeaders, nextHeader } from './paging/next-page.ts';
-import { type RequestedPage, saysEmpty } from './paging/page-document.ts';
-import { apiFor, authOf, firstCursor, headerNames, httpRequest, type RequestSettings } from './request.ts';
-import { readBody } from './response-body.ts';
-import {
-  assertFraming,
-  assertNoLateCursor,
-  assertNoOtherCursor,
-  readContentType,
-  readServiceTime,
-} from './response-headers.ts';
-import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
+import { excerptOfText, readBeginning } from './response/excerpt.ts';
+import { asContractError, factsOf, type RequestedPage } from './response/facts.ts';
+import type { CreateGunzip } from './response/gzip.ts';
+import { maxPeekBytes, peek } from './response/peek.ts';
+import { errorOfReaction } from './response/reaction-error.ts';
+import { asksBodyOf, mayRejectInPage, pathsAsked, type Reaction, reactionTo } from './response/reaction.ts';
+import { receiveEmptyPage, receivePage } from './response/receive-page.ts';
+import { httpRequest, pathOfRequest, type RequestSettings, sentCursor } from './request.ts';
+import type { Requested } from './response/response-status.ts';
+import { createThrottle } from './throttle.ts';
 
-export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'baseUrl' | 'maxPageBytes'>;
+export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'auth' | 'baseUrl' | 'maxPageBytes'>;
 
 export interface ClientOptions {
   readonly apiKey: ApiKeySource;
@@ -46,81 +41,136 @@ export interface ClientOptions {
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
 export type ReportServiceClient = ReportService & AsyncDisposable;
 
+/** The client of a service, whose exports share its connections, its tokens, and a Retry-After. */
+export interface ServiceClient extends AsyncDisposable {
+  /** The service as an export with this description uses it. */
+  readonly describedBy: (api: Description) => ReportService;
+}
+
+/** A response, and what it says besides pages. */
+interface Answer {
+  readonly response: Response;
+  readonly reaction: Reaction;
+  /** What the reaction is based on. */
+  readonly facts: PageFacts;
+  /** How the body of a response begins that is no page. */
+  readonly excerpt: string;
+}
+
 /**
- * The client in the functions, in local runs and for the commands of operators.
+ * The client of one export, in local runs and for the commands of operators.
  *
  * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal. Only a Retry-After that has
  * arrived is thrown although the signal is aborted: it binds the caller's other requests, too.
  *
  * @example
- * const service = serviceClient(settings, { apiKey: fixedApiKey(key), clock: systemRuntime });
+ * const service = serviceClient({ ...settings, api }, { apiKey: fixedApiKey(key), clock: systemRuntime });
  * const sink = async (body) => { for await (const chunk of body) await file.write(chunk); };
  * const { nextCursor } = await service.fetch({ request, since, begunAt, cursor: null, label: 'page 1' }, { sink });
  */
 export function serviceClient(
+  { api, ...settings }: ClientSettings & { readonly api: Description },
+  options: ClientOptions,
+): ReportServiceClient {
+  const client = createServiceClient(settings, options);
+  return { ...client.describedBy(api), [Symbol.asyncDispose]: () => client[Symbol.asyncDispose]() };
+}
+
+export function createServiceClient(
   settings: ClientSettings,
   { apiKey, network = directNetwork, clock, createPool, createGunzip }: ClientOptions,
-): ReportServiceClient {
-  const { maxPageBytes } = settings;
+): ServiceClient {
+  const { auth, compression, maxPageBytes, userAgent } = settings;
   const base = parseBaseUrl(settings.baseUrl);
-  const auth = authOf(settings);
-  const cursorName = headerNames(settings.vendor).cursor;
   const recentKeys = createRecentKeys();
   const connection = { timeouts: settings, network, clock, keys: recentKeys.keys, createPool };
   const exchanges = createExchanges({ name: 'Report service', base, setting: 'baseUrl' }, connection);
-  const { userAgent } = settings;
   const tokens =
     'tokenUrl' in auth ? createTokenSource(auth, apiKey, { ...connection, recentKeys, userAgent }) : undefined;
   const keys = tokens ?? apiKey;
+  const throttle = createThrottle(clock);
 
-  async function fetch(request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {
+  async function fetch(api: Description, request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {
     const { signal } = options;
     signal?.throwIfAborted();
     using exchange = exchanges.begin(request.label, signal);
-    const api = apiFor(settings, request.request);
+    await throttle.pass(exchange.context, signal);
     const createCheck = await loadPageCheck(api);
     const parts = httpRequest(base, api, request, settings);
-    const response = await sendWithFreshCredentials(exchange, parts, request);
-    const { statusCode } = response;
+    const page: RequestedPage = {
+      api,
+      requested: new URL(`${base.origin}${parts.path}`),
+      isFirst: request.cursor === null,
+      sent: sentCursor(api, request),
+      size: request.request.size,
+    };
+    const {
+      response,
+      reaction,
+      facts: known,
+      excerpt,
+    } = await sendWithFreshCredentials(exchange, parts, page, request);
     const { context } = exchange;
-    const isFirst = request.cursor === null;
-    if (!isSuccess(statusCode)) {
-      const error = await statusError(context, response, clock, {
-        credentials: auth.kind,
-        cursor: isFirst ? 'none' : isUrl(api) ? 'url' : api.next.from === 'count' ? 'number' : 'text',
-        cursorSettings: settings.api === undefined ? 'cursorIn' : 'next.at and next.to',
-        secretPlace: apiKey.place,
-        method: parts.method,
-        path: parts.path.replace(/\?.*/, ''),
-        address: settings.api === undefined ? 'baseUrl' : 'baseUrl and api.request.path',
-        fields: settings.api === undefined ? 'filter and size' : 'api.request and filter',
+    const failIfNoPage = (found: Reaction, facts: PageFacts, quoted: string) => {
+      if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
+      const error = errorOfReaction(context, found, facts, {
+        requested: {
+          credentials: auth.kind,
+          cursor: kindOfSent(page),
+          isOtherPath: isOtherPath(page, request),
+          secretPlace: apiKey.place,
+          method: parts.method,
+          path: parts.path.replace(/\?.*/, ''),
+          ...api.settings,
+        },
+        excerpt: quoted,
       });
+      if (error === undefined) return;
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
-    }
-    const requested = new URL(`${base.origin}${parts.path}`);
-    const page = { context, api, requested, isFirst, sent: request.cursor ?? firstCursor(api, request) };
-    return await receivePage(exchange, response, page, createCheck, options);
+    };
+    failIfNoPage(reaction, known, excerpt);
+    if (reaction.kind !== 'page')
+      return await receiveEmptyPage(context, response, page, { ...options, isEnd: reaction.kind === 'end' });
+    const assertPage = (facts: PageFacts, quoted: () => string) => {
+      const found = asContractError(context, () => reactionTo(facts, api, clock.now));
+      if (found.kind !== 'page') failIfNoPage(found, facts, quoted());
+    };
+    return await receivePage(exchange, response, page, {
+      ...options,
+      compression,
+      maxPageBytes,
+      createGunzip,
+      createCheck,
+      assertPage,
+    });
   }
 
+  /** Whether the cursor was a URL of the service that led elsewhere than the first request does. */
+  const isOtherPath = (page: RequestedPage, request: PageRequest): boolean =>
+    kindOfSent(page) === 'url' && page.requested.pathname !== pathOfRequest(base, page.api, request);
+
   /**
-   * The response; if it rejects the API key, and there is a newer key or client certificate, the response to a second
-   * request with these.
+   * The response; if it rejects the credentials, and there are newer ones or a newer client certificate, the response to a
+   * second request with these.
    */
   async function sendWithFreshCredentials(
     exchange: Exchange,
     parts: ReturnType<typeof httpRequest>,
+    page: RequestedPage,
     { assertMaySend }: PageRequest,
-  ): Promise<Response> {
+  ): Promise<Answer> {
     const triedKeys = new Set<string>();
-    const send = (key: string) =>
-      exchange.send(() => {
+    const send = async (key: string): Promise<Answer> => {
+      const response = await exchange.send(() => {
         triedKeys.add(key);
         for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
         const headers = { ...parts.headers, ...credentialHeaders(auth, key) };
         assertMaySend?.();
         return { ...parts, headers };
       });
+      return await answerIn(exchange, response, page);
+    };
     const readKey = async (read: () => Promise<string>): Promise<string> => {
       if (auth.kind === 'none') return '';
       // A refresh token that is being exchanged is stored before this request may end, and the process with it.
@@ -129,72 +179,48 @@ export function serviceClient(
       return key;
     };
     const key = await readKey(() => keys.get());
-    const response = await send(key);
-    if (!isKeyRejected(response.statusCode)) return response;
+    const answer = await send(key);
+    if (answer.reaction.kind !== 'credentials') return answer;
     const refreshedKey = await readKey(() => keys.refresh(key));
     const isRefreshed = await exchange.refreshNetwork();
-    return isRefreshed || !triedKeys.has(refreshedKey) ? await send(refreshedKey) : response;
+    return isRefreshed || !triedKeys.has(refreshedKey) ? await send(refreshedKey) : answer;
   }
 
-  /** @throws ContractError if the response is neither a complete page nor, for the first one, the status without reports */
-  async function receivePage(
-    exchange: Exchange,
-    response: Response,
-    page: RequestedPage,
-    createCheck: CreatePageCheck,
-    { sink, onNextCursor }: FetchOptions,
-  ): Promise<ReceivedPage> {
-    const { context, api, isFirst } = page;
-    const { statusCode, headers, trailers, timing } = response;
-    // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
-    const hasContent = settings.api === undefined || statusCode === 200;
-    if (!hasContent && !(statusCode === 204 && isFirst && 'status' in (api.page.empty ?? {}))) {
-      throw contractError(context, `status ${statusCode}, which is not that of a page`);
+  /** What the response says before its page is read. The body of any other response is read as far as it is asked for. */
+  async function answerIn(exchange: Exchange, response: Response, page: RequestedPage): Promise<Answer> {
+    const { api } = page;
+    const { context } = exchange;
+    const answer = (content?: Parameters<typeof factsOf>[3]) => {
+      const facts = factsOf(context, page, response, content);
+      const reaction = asContractError(context, () => reactionTo(facts, api, clock.now));
+      return { response, facts, reaction, excerpt: '' };
+    };
+    const ofHead = answer();
+    if (ofHead.reaction.kind === 'page') {
+      if (!mayRejectInPage(api)) return ofHead;
+      const peeked = await peek(exchange, response);
+      const inPage = answer(peeked.bytes && (await readDocument(peeked.bytes, pathsAsked(api))));
+      const isRejected = inPage.reaction.kind === 'credentials';
+      return { ...(isRejected ? inPage : ofHead), response: peeked.response };
     }
-    const isGzip = hasContent && isInGzip(context, headers['content-encoding'], settings.compression);
-    const [ownType = 'application/octet-stream'] = mediaTypesOf(api.page);
-    const contentType = hasContent ? readContentType(context, headers, api.page) : ownType;
-    assertFraming(context, headers, !hasContent || isGzip || showsEnd(api.page), maxPageBytes);
-    if (!hasContent) assertNoNextPage(page, headers);
-    /** Undefined: the body has it. */
-    const announcedCursor = hasContent ? nextCursorInHeaders(page, headers) : null;
-    const assertNoOther = (where: 'header' | 'trailer', names: readonly string[]) => {
-      if (settings.api === undefined && announcedCursor === null)
-        assertNoOtherCursor(context, where, names, cursorName);
-    };
-    assertNoOther('header', Object.keys(headers));
-    if (announcedCursor !== undefined) onNextCursor?.(announcedCursor);
-
-    const check = hasContent ? createCheck((text) => presentable(text, context.keys, 150)) : undefined;
-    const body = await readBody(exchange, response, { sink, isGzip, createGunzip, maxPageBytes, check });
-    assertNoLateCursor(context, Object.keys(trailers), nextHeader(api));
-    assertNoOther('trailer', Object.keys(trailers));
-    const { content } = body;
-    const isEmpty = !hasContent || (content !== undefined && saysEmpty(page, content));
-    const nextCursor =
-      announcedCursor === undefined && content !== undefined
-        ? nextCursorInBody(page, { content, isEmpty, headers })
-        : (announcedCursor ?? null);
-    if (announcedCursor === undefined) onNextCursor?.(nextCursor);
-    const { rootName = null, reports = null } = content ?? {};
-    const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
-    return {
-      nextCursor,
-      serviceTime: readServiceTime(headers.date, timing.latencyMs),
-      timing,
-      contentType,
-      transferredBytes: isGzip ? body.transferredBytes : undefined,
-      reports: isEmpty ? 0 : reports,
-      documentRoot: rootName === null ? null : toRoot(rootName),
-      documentRootText: () => presentable(rootName ?? '', context.keys, 200),
-      excerpt: body.excerpt,
-    };
+    const isAsked = asksBodyOf(response.statusCode, api);
+    const beginning = await readBeginning(context, response, clock, isAsked ? maxPeekBytes : undefined);
+    const excerpt = excerptOfText(context, response.headers, beginning);
+    if (!isAsked || !beginning.isWhole) return { ...ofHead, excerpt };
+    return { ...answer(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };
   }
 
   return {
-    fetch,
+    describedBy: (api) => ({ fetch: (request, options) => fetch(api, request, options) }),
     [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), tokens?.destroy()]).then(() => {}),
   };
+}
+
+/** What the request sent of the page before. */
+function kindOfSent({ api, isFirst }: RequestedPage): Requested['cursor'] {
+  if (isFirst) return 'none';
+  if (api.next.from === 'count') return 'number';
+  return formOfNext(api) === 'url' ? 'url' : 'text';
 }
 
 function parseBaseUrl(baseUrl: string): URL {

@@ -15,7 +15,7 @@ import type { NetworkSource, ServiceNetwork, Timeouts } from '../network/network
 import { openTunnel } from '../network/tunnel.ts';
 import { connectionError, maxHeaderBytes, mayRejectCredentials, rejectsCredentials } from './connection-errors.ts';
 import type { ErrorContext, Server } from './errors.ts';
-import { withRequestId } from './response-headers.ts';
+import { withRequestId } from './response/response-headers.ts';
 
 /** Opens connections to the origin of `base` as they are needed. */
 export type CreatePool = (base: URL, timeouts: Timeouts, network: ServiceNetwork) => Dispatcher;

@@ -1,70 +1,36 @@
-/**
- * Builds the HTTP request for a page, from a description of the API. That of the Report Export Service is here, too
- * (docs/service-contract.md, sections 2.1 and 4.1).
- */
+/** Builds the HTTP request for a page, from the description of the API. */
 
 import { ExportError } from '../../core/errors.ts';
 import { filterBefore, filterOf } from '../../core/filter.ts';
-import type { ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
+import type { JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
-import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { isGraphql, placeholdersIn } from '../../settings/api-request.ts';
-import { type Api, isUrl, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
-import type { AnyOf } from '../../settings/fields.ts';
+import { writeDate } from '../api/dates.ts';
+import type { Description } from '../api/description.ts';
+import { decodeText, parseExactly } from '../api/next/cursor-text.ts';
+import { kindOf } from '../api/next/kinds.ts';
+import { formOfCursor, furtherRequest, valueInPlace, type WithTarget } from '../api/next/target.ts';
+import { isGraphql, type Parameter, placeholdersIn, type RequestParts } from '../api/request.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
-import { defaultVendor, type ServiceSettings } from '../../settings/settings.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
 
-type ApiSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'filterUntil' | 'api'>;
-export type RequestSettings = ApiSettings & Pick<ServiceSettings, 'compression'> & HeaderSettings;
-
-/** A description with what only that of the Report Export Service has: bounds in the filter. */
-export type RequestedApi = Api & Pick<ServiceSettings, 'filterUntil'>;
-
-/** The description of the service for a run with this request. */
-export const apiFor = (settings: ApiSettings, request: ExportRequest): RequestedApi =>
-  settings.api ?? contractApi(settings, request);
-
-export const authOf = ({ vendor, api }: Pick<RequestSettings, 'vendor' | 'api'>): Api['auth'] =>
-  api?.auth ?? { kind: 'header', name: headerNames(vendor).apiKey };
-
-/** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */
-export const headerNames = (vendor = defaultVendor): { readonly apiKey: string; readonly cursor: string } => ({
-  apiKey: `X-${vendor}-API-KEY`,
-  cursor: `x-${vendor.toLowerCase()}-cursor`,
-});
-
-/** The Report Export Service. The cursor is sent in one place only, and with it, the body of every page is the same. */
-function contractApi(
-  { vendor, cursorIn, filterUntil }: ApiSettings,
-  { format, container }: ExportRequest,
-): RequestedApi {
-  const body = { filter: '{filter}', format: '{format}', container: '{container}', size: '{size}' };
-  const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };
-  const isXml = format === 'XML' && container === 'NONE';
-  return {
-    request: { method: 'POST', path: '/v1/report/export', body },
-    dates: 'iso',
-    auth: authOf({ vendor }),
-    next: { from: 'header', at: headerNames(vendor).cursor, to },
-    page: isXml ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes', types: [] },
-    filterUntil,
-  };
-}
+export type RequestSettings = Pick<ServiceSettings, 'compression'> & HeaderSettings;
 
 /** The request in undici's form, without origin, signal, and the header that authenticates it. */
-export function httpRequest(base: URL, api: RequestedApi, request: PageRequest, settings: RequestSettings) {
-  const first = firstRequest(base.pathname, api, request);
-  const cursor = sentCursor(api, request);
-  const { path, query, headers, body, form } = cursor === null ? first : withCursor(api, first, cursor);
+export function httpRequest(base: URL, api: Description, request: PageRequest, settings: RequestSettings) {
+  const unwritten = partsOf(base.pathname, api, request);
+  const { path, query, rawQuery, headers, body, form } = kindOf(api.next).write(unwritten, request.cursor, api);
   // The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2).
-  const search = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
+  const own = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`);
+  const search = [...own, ...(rawQuery === undefined ? [] : [rawQuery])].join('&');
   const type = form !== undefined ? 'application/x-www-form-urlencoded' : body && 'application/json';
+  const names = Object.keys(headers).map((name) => name.toLowerCase());
+  const others = Object.entries(api.headers).filter(([name]) => !names.includes(name));
   return {
-    method: api.request.method,
+    method: unwritten.method,
     path: search === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${search}`,
     headers: {
       ...commonHeaders(settings),
-      ...(settings.api === undefined ? {} : { accept: mediaTypesOf(api.page).join(', '), 'cache-control': 'no-cache' }),
+      ...Object.fromEntries(others),
       ...(type === undefined ? {} : { 'content-type': type }),
       'accept-encoding': settings.compression ? 'gzip' : 'identity',
       ...headers,
@@ -76,22 +42,13 @@ export function httpRequest(base: URL, api: RequestedApi, request: PageRequest, 
   };
 }
 
-/** A request before it is encoded. */
-interface RequestParts {
-  /** With the fixed part of the query. */
-  readonly path: string;
-  readonly query: readonly Parameter[];
-  readonly headers: Readonly<Record<string, string>>;
-  /** Undefined: GET, or a form. */
-  readonly body?: JsonObject;
-  readonly form?: readonly Parameter[];
-}
-
-type Parameter = readonly [name: string, value: string];
-
-/** The request for the first page of a run (docs/service-contract.md, section 4.1, rule 6). */
-function firstRequest(basePath: string, api: RequestedApi, request: PageRequest): RequestParts {
-  const { path, query, method, body = {}, form } = api.request;
+/** The request for a page before its cursor is written (docs/service-contract.md, section 4.1, rule 6). */
+function partsOf(
+  basePath: string,
+  api: Description,
+  request: PageRequest,
+): RequestParts & { readonly method: 'GET' | 'POST' } {
+  const { path, query, headers, method, body = {}, form } = request.cursor === null ? api.request : furtherRequest(api);
   const values = valuesOf(api, request);
   const parameters = (templates: Readonly<Record<string, string>> = {}): readonly Parameter[] =>
     Object.entries(templates).flatMap(([name, text]) => {
@@ -99,111 +56,53 @@ function firstRequest(basePath: string, api: RequestedApi, request: PageRequest)
       return value === undefined ? [] : [[name, value] as const];
     });
   return {
+    method,
     path: `${basePath.replace(/\/+$/, '')}${render(path, values, encodeURIComponent) ?? missing(path)}`,
     query: parameters(query),
-    headers: {},
+    headers: Object.fromEntries(parameters(headers)),
     body: method === 'GET' || form !== undefined ? undefined : ((fillBody(body, values) ?? {}) as JsonObject),
     form: form && parameters(form),
   };
 }
 
-type CursorTarget = AnyOf<Exclude<AnyOf<Api['next']>['to'], 'url' | undefined>>;
-
-const targetOf = ({ to }: AnyOf<Api['next']>): CursorTarget => (typeof to === 'object' ? to : {});
-
-/** What a request sends of its cursor: of counted pages, the number, also of the first one. */
-const sentCursor = ({ next }: Api, { cursor }: Pick<PageRequest, 'cursor'>): string | null =>
-  next.from === 'count' ? String(cursor === null ? next.first : Number.parseInt(cursor, 10)) : cursor;
-
-/** The request for the page of a cursor, from `first`, that for the first page. */
-function withCursor(api: Api, first: RequestParts, cursor: string): RequestParts {
-  // The path and query of a link, as the service wrote them.
-  if (isUrl(api)) return { ...first, path: cursor, query: [] };
-  const { query, header, form, body = '', alone = false } = targetOf(api.next);
-  const parts = alone ? { ...first, query: [], body: first.body && {}, form: first.form && [] } : first;
-  const replace = (parameters: readonly Parameter[], name: string): readonly Parameter[] => [
-    ...parameters.filter(([each]) => each !== name),
-    [name, cursor],
-  ];
-  if (query !== undefined) return { ...parts, query: replace(parts.query, query) };
-  if (form !== undefined) return { ...parts, form: replace(parts.form ?? [], form) };
-  if (header !== undefined) return { ...parts, headers: { [header]: cursor } };
-  const value = isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
-  return { ...parts, body: withValueAt(parts.body, keysOf(body), value) as JsonObject };
+/** What the request sends of its cursor, as a text; on the first page, what stands in its place: `*`, for example. */
+export function sentCursor(api: Description, request: PageRequest): string | undefined {
+  const { cursor } = request;
+  if (cursor === null) return valueInPlace(partsOf('', api, request), api.next as WithTarget);
+  return decodeText(cursor);
 }
 
-/** What the request for the first page has in the place of a cursor: `*`, for example. */
-export function firstCursor(api: RequestedApi, request: PageRequest): string | undefined {
-  const { query, body, form = [] } = firstRequest('', api, request);
-  const target = targetOf(api.next);
-  if (target.form !== undefined) return form.find(([name]) => name === target.form)?.[1];
-  if (target.body === undefined) return query.find(([name]) => name === target.query)?.[1];
-  const value = keysOf(target.body).reduce<unknown>(
-    (parent, key) => (typeof parent === 'object' ? (parent as JsonObject | null)?.[key] : undefined),
-    body,
-  );
-  return typeof value === 'string' && !isJsonText(api) ? value : JSON.stringify(value);
-}
+/** The path of the first request, without its query. */
+export const pathOfRequest = (base: URL, api: Description, request: PageRequest): string =>
+  partsOf(base.pathname, api, { ...request, cursor: null }).path.replace(/\?.*/, '');
 
-/** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
-export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean => {
-  const isInJson = (next.from === 'body' || next.from === 'report') && page.format === 'json';
-  return (isInJson || next.from === 'count') && targetOf(next).body !== undefined;
-};
+/** The cursor where it is a whole value of a body: it keeps its type. No placeholder has this name. */
+const wholeCursor = 'cursor as a value';
 
-/** Node.js has it, but TypeScript does not know it yet. */
-type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };
-
-/** The keys of a JSON Pointer. */
-const keysOf = (pointer: string): readonly string[] =>
-  pointer
-    .split('/')
-    .slice(1)
-    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
-
-/** `parent` with `value` at `path`. What else it has stays; what is neither an object nor an array is replaced. */
-function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], value: unknown): object {
-  const children: Readonly<Record<string, unknown>> =
-    typeof parent === 'object' && parent !== null ? { ...parent } : {};
-  const child = rest.length === 0 ? value : withValueAt(Object.hasOwn(children, key) ? children[key] : {}, rest, value);
-  const changed = { ...children, [key]: child };
-  return Array.isArray(parent) ? Object.values(changed) : changed;
-}
+const cursorAsValue = (api: Description, cursor: string): JsonValue =>
+  formOfCursor({ next: api.next as WithTarget, page: api.page }) === 'json'
+    ? (parseExactly(cursor) as JsonValue)
+    : decodeText(cursor);
 
 /** The value of each placeholder. */
 type Values = Readonly<Record<string, JsonValue | undefined>>;
 
-function valuesOf(api: RequestedApi, { request, since, until: bound, begunAt }: PageRequest): Values {
+function valuesOf(api: Description, { request, since, until: bound, begunAt, cursor }: PageRequest): Values {
   const { size, format, container, filter } = request;
   // A placeholder must have a value.
-  const until = writeDate(api, bound ?? begunAt, Math.ceil);
+  const until = writeDate(api.dates, bound ?? begunAt, Math.ceil);
   const whole = filterOf(request, since);
   return {
-    since: writeDate(api, since, Math.floor),
+    since: writeDate(api.dates, since, Math.floor),
     until,
     size,
     format,
     container,
+    cursor: cursor === null ? undefined : decodeText(cursor),
+    [wholeCursor]: cursor === null ? undefined : cursorAsValue(api, cursor),
     filter: bound === undefined || api.filterUntil === undefined ? whole : filterBefore(whole, api.filterUntil, until),
     ...Object.fromEntries(Object.entries(filter).map(([name, value]) => [`filter.${name}`, value])),
   };
-}
-
-/** `since` is rounded down and `until` up, so that a request for whole seconds or days includes no less than they say. */
-function writeDate(api: Pick<Api, 'dates'>, instant: Instant, round: (value: number) => number): string | number {
-  const unitMs = unitOfDates(api);
-  const units = round(epochMsOf(instant) / unitMs);
-  switch (api.dates) {
-    case 'iso':
-      return instantOf(units * unitMs);
-    case 'iso-ms':
-      return new Date(units).toISOString();
-    case 'epoch':
-    case 'epoch-ms':
-      return units;
-    case 'date':
-      return instantOf(units * unitMs).slice(0, 'yyyy-mm-dd'.length);
-  }
 }
 
 /** The text with its placeholders replaced; undefined if one has no value. */
@@ -240,7 +139,7 @@ const fillBody = (body: JsonObject, values: Values): JsonValue | undefined =>
 function fill(template: JsonValue, values: Values): JsonValue | undefined {
   if (typeof template === 'string') {
     const [, name] = /^\{([A-Za-z][\w.-]*)\}$/.exec(template) ?? [];
-    return name === undefined ? render(template, values) : values[name];
+    return name === undefined ? render(template, values) : values[name === 'cursor' ? wholeCursor : name];
   }
   if (typeof template !== 'object' || template === null) return template;
   if (Array.isArray(template)) {

@@ -4,6 +4,8 @@
  * needs none.
  */
 
+import type { PathValue } from '../api/response-facts.ts';
+
 export interface FormatCheck {
   /** Reads on. Returns the first problem and where it is, otherwise undefined. */
   push(chunk: Uint8Array): string | undefined;
@@ -20,15 +22,14 @@ export interface PageContent {
   readonly value: (path: string) => PathValue;
   /** The value in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
   readonly inLastReport?: PathValue;
+  /** The first fields of the root object, with their values if they are short, for messages. Absent: the format has none. */
+  readonly rootFields?: readonly RootField[];
 }
 
-export interface PathValue {
-  /** Whether the page contains the object, array or element in which the value may stand. */
-  readonly parent: boolean;
-  /** undefined: not found. In XML, everything is a string. */
-  readonly type?: 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
-  /** Decoded once; of a JSON number, its characters as received. undefined: not found, null, an object or an array. */
-  readonly text?: string;
+export interface RootField {
+  readonly name: string;
+  /** undefined: an object, an array, null, or a long text. */
+  readonly text?: string | undefined;
 }
 
 export interface CheckOptions {
@@ -38,6 +39,10 @@ export interface CheckOptions {
   readonly reports?: string;
   /** The path of a value in each report, of which `inLastReport` returns the last one. It needs `reports`. */
   readonly inLastReport?: string | undefined;
+  /** The paths at which an object or an array is held as JSON. */
+  readonly whole?: readonly string[];
+  /** Whether an object in the place of the list is one report. */
+  readonly single?: boolean;
   /** How a problem quotes a name from the page. */
   readonly present: (name: string) => string;
 }
@@ -96,7 +101,11 @@ export function checkText(reader: TextReader): FormatCheck {
       const content = reader.end();
       return typeof content === 'string'
         ? content
-        : { reports: null, rootName: null, value: () => ({ parent: false }), ...content };
+        : { reports: null, rootName: null, value: (path) => documentValue(path, bytes), ...content };
     },
   };
 }
+
+/** The whole document is the only value without a syntax of paths. */
+export const documentValue = (path: string, bytes: number): PathValue =>
+  path === '' ? { parent: true, type: 'string', text: '', isEmpty: bytes === 0 } : { parent: false };

@@ -1,9 +1,11 @@
 /** Chooses the check of a page's format. */
 
-import { type Api, pathsOf } from '../../settings/api-settings.ts';
-import type { AnyOf } from '../../settings/fields.ts';
+import { type Api, pathsOf, pathsOfWhole } from '../api/description.ts';
+import { reportsIn } from '../api/page.ts';
+import { jsonPath, xmlPath } from '../api/paths.ts';
+import type { PathValue } from '../api/response-facts.ts';
 import { createCsvCheck } from './csv.ts';
-import type { CreateCheck, FormatCheck, PathValue } from './format-check.ts';
+import type { CreateCheck, FormatCheck, PageContent } from './format-check.ts';
 import { createXmlFormatCheck } from './xml.ts';
 
 interface Format {
@@ -33,14 +35,36 @@ export interface PageCheck extends FormatCheck {
 /** Creates the check of one page. Undefined: nothing is known of its bytes. `present` quotes names from the page in problems. */
 export type CreatePageCheck = (present: (name: string) => string) => PageCheck | undefined;
 
-export async function loadPageCheck({ page, next }: Api): Promise<CreatePageCheck> {
+export async function loadPageCheck(api: Pick<Api, 'page' | 'next' | 'last' | 'when'>): Promise<CreatePageCheck> {
+  const { page, next } = api;
   if (page.format === 'bytes') return () => undefined;
   const { document, load } = formats[page.format];
   const createCheck = await load();
-  const paths = [...new Set(pathsOf({ page, next }).map(({ value }) => value))];
-  const { reports }: AnyOf<Api['page']> = page;
-  const inLastReport = next.from === 'report' ? next.at : undefined;
-  return (present) => Object.assign(createCheck({ paths, reports, inLastReport, present }), { document });
+  const options = {
+    paths: pathsOf(api),
+    whole: pathsOfWhole(api),
+    reports: reportsIn(page),
+    single: page.format === 'json' && page.single === true,
+    inLastReport: next.from === 'report' ? next.at : undefined,
+  };
+  return (present) => Object.assign(createCheck({ ...options, present }), { document });
+}
+
+/** The value at a path in JSON or XML of any kind, such as an error; undefined: it is neither. */
+export async function readDocument(bytes: Uint8Array, paths: readonly string[]): Promise<PageContent | undefined> {
+  const all = [
+    {
+      create: (await import('./json.ts')).createJsonCheck,
+      of: paths.filter((path) => path === '' || jsonPath.test(path)),
+    },
+    { create: createXmlFormatCheck, of: paths.filter((path) => path !== '' && xmlPath.test(path)) },
+  ];
+  for (const { create, of } of all) {
+    const check = create({ paths: of, present: (name) => name });
+    const content = check.push(bytes) ?? check.end();
+    if (typeof content !== 'string') return content;
+  }
+  return undefined;
 }
 
 /** XML that is indented has white space around its values. */

@@ -13,10 +13,16 @@
 
 import { getManyValues, none } from 'stream-chain/core';
 import { jsonParser } from 'stream-json/core/parser.js';
-import { checkText, type CreateCheck, maxValueLength, type PathValue } from './format-check.ts';
+import type { PathValue } from '../api/response-facts.ts';
+import { checkText, type CreateCheck, maxValueLength, type RootField } from './format-check.ts';
+import { createJsonWriter } from './json-writer.ts';
 
 /** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
 const maxDepth = 1_000;
+
+/** As many fields of the root are named in messages, with texts up to this length. */
+const maxRootFields = 10;
+const maxRootText = 60;
 
 /** A value that was asked for, or one that may contain it. Nothing else is held. */
 interface Part {
@@ -27,6 +33,8 @@ interface Part {
   readonly name: string;
   readonly item?: Item;
   readonly parts: Part[];
+  /** Whether an object or an array there is held as JSON. */
+  isWhole?: boolean;
 }
 
 /** The last item of an array, or the only one whose field `key` is `value`. */
@@ -36,9 +44,11 @@ type Item = 'last' | { readonly key: string; readonly value: string };
 interface Found {
   readonly type: NonNullable<PathValue['type']>;
   text?: string;
+  /** Of an object or an array that is held. */
+  json?: string;
   /** By the names of the parts. */
   readonly parts: Map<string, Found>;
-  /** How many items an array has. */
+  /** How many items an array has, or fields an object. */
   items: number;
 }
 
@@ -50,13 +60,13 @@ interface OpenValue {
   key: string;
 }
 
-export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport }) => {
+export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, whole = [], single = false }) => {
   const root: Part = { path: '', name: '', parts: [] };
-  for (const path of paths) partAt(root, path);
+  for (const path of paths) partAt(root, path).isWhole = whole.includes(path);
   const list = reports === undefined ? undefined : partAt(root, reports.slice(0, -'/*'.length));
   const last = inLastReport === undefined ? undefined : list && addPart(list, '[last]', 'last');
   const inLast = last && partAt(last, inLastReport ?? '');
-  const reader = createJsonReader({ root });
+  const reader = createJsonReader({ root, hasWhole: whole.length > 0 });
   const at = (part: Part | undefined): Found | undefined =>
     part?.parent === undefined ? part && reader.document() : at(part.parent)?.parts.get(part.name);
 
@@ -65,7 +75,8 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport }) =
     let selected: Part | undefined = part;
     while (selected !== undefined && selected.item === undefined) selected = selected.parent;
     const type = at((selected ?? part).parent)?.type;
-    if (type === 'array') return selected !== undefined || /^\d+$/.test(part.name);
+    // PHP writes `[]` for an object without fields.
+    if (type === 'array') return selected !== undefined || /^\d+$/.test(part.name) || at(part.parent)?.items === 0;
     return part === root || (type === 'object' && selected === undefined);
   };
   return checkText({
@@ -74,23 +85,35 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport }) =
       const problem = reader.end();
       if (problem !== undefined) return problem;
       const found = at(list);
+      const isSingle = single && found?.type === 'object' && found.items > 0;
       return {
-        reports: found?.type === 'array' ? found.items : null,
+        reports: found?.type === 'array' ? found.items : isSingle ? 1 : null,
+        rootFields: reader.rootFields(),
         value(path) {
           const part = partAt(root, path);
-          return { parent: hasPlace(part), type: at(part)?.type, text: at(part)?.text };
+          return valueOf(at(part), hasPlace(part));
         },
-        inLastReport: { parent: at(last)?.type === 'object', type: at(inLast)?.type, text: at(inLast)?.text },
+        inLastReport: valueOf(at(inLast), at(last)?.type === 'object'),
       };
     },
   });
 };
+
+const valueOf = (found: Found | undefined, parent: boolean): PathValue => ({
+  parent,
+  type: found?.type,
+  text: found?.text,
+  ...(found?.json !== undefined && { json: found.json }),
+  ...((found?.type === 'object' || found?.type === 'array') && { isEmpty: found.items === 0 }),
+});
 
 interface ReaderOptions {
   /** The root of the only document. Absent: nothing is read of it. */
   readonly root?: Part;
   /** Any number of documents, not one. */
   readonly many?: boolean;
+  /** Whether an object or an array is held as JSON. */
+  readonly hasWhole?: boolean;
 }
 
 interface Token {
@@ -99,7 +122,7 @@ interface Token {
 }
 
 /** Reads text as JSON. Strings, keys and numbers arrive in chunks, of which only those are held that were asked for. */
-export function createJsonReader({ root, many = false }: ReaderOptions) {
+export function createJsonReader({ root, many = false, hasWhole = false }: ReaderOptions) {
   const parser = jsonParser({ packValues: false, jsonStreaming: many });
   let problem: string | undefined;
   let depth = 0;
@@ -111,6 +134,9 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
   /** What is being read: the key of an object, or a scalar. */
   let keyOf: OpenValue | undefined;
   let scalar: OpenValue | undefined;
+  /** The value that is held as JSON, and its writer. */
+  let whole: { readonly found: Found; readonly writer: ReturnType<typeof createJsonWriter> } | undefined;
+  const rootFields: { name: string; text?: string }[] = [];
 
   const start = (type: Found['type'], text?: string): OpenValue | undefined => {
     if (depth === 0) documents += 1;
@@ -118,6 +144,7 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
     const parent = open.at(-1);
     const parts = parent === undefined ? [root ?? []].flat() : partsIn(parent);
     if (parent !== undefined) parent.found.items += 1;
+    if (depth === 1) noteRootField(type, text);
     return parts.length === 0 ? undefined : { parts, found: { type, text, parts: new Map(), items: 0 }, key: '' };
   };
   /** Notes a value that is complete in the one that it is part of. */
@@ -131,7 +158,20 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
     if (depth === 0) problem ??= 'the document is neither an object nor an array';
     scalar = start(type, text);
   };
+  const noteRootField = (type: Found['type'], text: string | undefined): void => {
+    const [rootValue] = open;
+    if (rootValue?.found.type !== 'object' || rootValue.found.items > maxRootFields) return;
+    const isScalar = type !== 'object' && type !== 'array' && type !== 'null';
+    rootFields.push({ name: rootValue.key, ...(isScalar && { text }) });
+  };
+  /** The text of a scalar in the root; of a long one, none. */
+  const addRootText = (chunk: string): void => {
+    const field = rootFields.at(-1);
+    if (field?.text === undefined || open[0]?.found.items !== rootFields.length) return;
+    field.text = field.text.length + chunk.length > maxRootText ? undefined : field.text + chunk;
+  };
   const readChunk = (chunk: string): void => {
+    if (depth === 1 && keyOf === undefined) addRootText(chunk);
     // A longer key is none of those that lead to a value.
     if (keyOf !== undefined && keyOf.key.length <= maxValueLength) keyOf.key += chunk;
     if (scalar === undefined) return;
@@ -153,12 +193,18 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
     if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
     if (value === undefined) skipped += 1;
     else open.push(value);
+    if (value?.parts.some(({ isWhole }) => isWhole) === true && whole === undefined)
+      whole = { found: value.found, writer: createJsonWriter() };
   };
   const endContainer = (): void => {
     depth -= 1;
     const value = skipped > 0 ? undefined : open.pop();
     if (value === undefined) skipped -= 1;
     else end(value);
+    if (whole !== undefined && value?.found === whole.found) {
+      whole.found.json = whole.writer.text();
+      whole = undefined;
+    }
   };
   const startKey = (): void => {
     keyOf = skipped > 0 ? undefined : open.at(-1);
@@ -199,12 +245,22 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
         return endContainer();
     }
   };
+  const held = () => whole?.writer;
+  const readWholeToken = (token: Token): void => {
+    const writer = held();
+    writer?.write(token);
+    readToken(token);
+    // The token that began it is in it, too.
+    if (writer === undefined) held()?.write(token);
+    else if (writer.text().length > maxValueLength) problem ??= 'the cursor is too long';
+  };
+  const read = hasWhole ? readWholeToken : readToken;
   const parse = (text: string | typeof none): string | undefined => {
     try {
       const tokens = parser(text as string);
       if (tokens === none) return problem;
       for (const token of getManyValues(tokens)) {
-        readToken(token as Token);
+        read(token as Token);
         if (problem !== undefined) break;
       }
     } catch (error) {
@@ -225,6 +281,7 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
     documents: () => documents,
     /** What was found in the only document. */
     document: () => document,
+    rootFields: (): readonly RootField[] => rootFields,
   };
 }
 

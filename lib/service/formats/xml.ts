@@ -21,10 +21,11 @@
  */
 
 import { createXmlCheck, type XmlListener } from '../xml/well-formedness.ts';
-import { type CreateCheck, maxValueLength, type PathValue } from './format-check.ts';
+import type { PathValue } from '../api/response-facts.ts';
+import { type CreateCheck, maxValueLength } from './format-check.ts';
 
 export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport, present }) => {
-  const targets = new Map(paths.map((path) => [path, newTarget(path)]));
+  const targets = new Map(paths.filter((path) => path !== '').map((path) => [path, newTarget(path)]));
   const counted = reports === undefined ? undefined : newTarget(reports);
   const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
   const all = [...targets.values()].concat(counted ?? [], last ?? []);
@@ -36,15 +37,21 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
       check.end() ?? {
         reports: counted === undefined ? check.reports : counted.hasParent ? counted.count : null,
         rootName: check.rootName,
-        value: (path) => valueOf(targets.get(path)),
+        value: (path) =>
+          path === ''
+            ? { parent: true, type: 'object', isEmpty: check.reports === 0 }
+            : valueOf(targets.get(path), all),
         inLastReport: { ...valueOf(last), parent: (counted?.count ?? 0) > 0 },
       },
   };
 };
 
-function valueOf(target: Target | undefined): PathValue {
+/** `others`: an element without text is not empty if a value inside it has been found, such as one of its attributes. */
+function valueOf(target: Target | undefined, others: readonly Target[] = []): PathValue {
   const parent = target?.hasParent ?? false;
-  return target === undefined || target.count === 0 ? { parent } : { parent, type: 'string', text: target.text };
+  if (target === undefined || target.count === 0) return { parent };
+  const hasValue = others.some(({ path, count }) => count > 0 && path.startsWith(`${target.path}/`));
+  return { parent, type: 'string', text: target.text, isEmpty: !target.hasChildren && !hasValue };
 }
 
 interface Step {
@@ -64,6 +71,8 @@ interface Target {
   /** How many elements or attributes the path has led to. */
   count: number;
   text: string;
+  /** Whether there are elements inside it. */
+  hasChildren: boolean;
   /** Of the tag that is being read: whether it has the attribute of `where`, and the value of `attribute`. */
   isSelected: boolean;
   attributeValue: string | undefined;
@@ -85,7 +94,15 @@ function newTarget(path: string): Target {
       steps.push({ name, where: { attribute: whereAttribute, value: values.find((one) => one !== undefined) ?? '' } });
   }
   if (steps.length === 0 || length !== path.length) throw new Error(`${path} is not a path of XML elements`);
-  const found = { matched: 0, hasParent: false, count: 0, text: '', isSelected: false, attributeValue: undefined };
+  const found = {
+    matched: 0,
+    hasParent: false,
+    count: 0,
+    text: '',
+    hasChildren: false,
+    isSelected: false,
+    attributeValue: undefined,
+  };
   return { path, steps, attribute, ...found };
 }
 
@@ -125,6 +142,7 @@ function followPaths(targets: readonly Target[], counted: Target | undefined, la
     startTag(name) {
       candidates = [];
       isTagRead = false;
+      for (const target of reading) target.hasChildren = true;
       const local = localName(name);
       for (const target of targets) {
         const step = target.steps[depth];

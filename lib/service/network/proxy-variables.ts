@@ -6,7 +6,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { Proxy } from './network.ts';
-import { isLoopback } from '../../settings/fields.ts';
+import { isLoopback } from '../../core/schema/fields.ts';
 
 /** By precedence. */
 const variables = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'] as const;

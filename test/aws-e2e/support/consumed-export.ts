@@ -13,7 +13,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { inject } from 'vitest';
 import type { LatestPointer } from '../../../lib/core/model.ts';
-import { apiSchema } from '../../../lib/settings/api-settings.ts';
+import { apiSchema } from '../../../lib/service/api/description.ts';
 import type { ApiProps } from '../../../lib/settings/props.ts';
 import { type InMemoryReport, inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import { startSimulator } from '../../support/service/simulator.ts';

@@ -65,15 +65,27 @@ describe('the settings of a deployment', () => {
       stackName kmsKeyArn tracing logRetentionDays
       services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.field
       services.acme.memoryMebibytes
-      services.EU services.EU.baseUrl services.none
+      services.EU.baseUrl services.none
       bucket.existing bucket.prefix bucket.kmsKeyArn bucket.storageClass bucket.serverSideEncryption
       bucket.objectTags["aws:team"] bucket.objectTags.team bucket.objectTags.note
       alarms.email alarms.runbookUrl network.vpcId network.subnetIds
       exports[0].schedule.expression exports[0].schedule.timeZone
-      exports[1].name exports[1].size exports[1].schedule.expression exports[1].schedule.freshness
-      exports[2].service exports[3] exports[3].service`;
+      exports[1].schedule.expression exports[1].schedule.freshness exports[2].service exports[3]`;
     const found = lines.map((line) => line.split(': ')[0] ?? '');
     expect(found.sort()).toEqual(paths.trim().split(/\s+/).sort());
+  });
+
+  it('are validated by the rules between fields once each field is valid', () => {
+    const lines = problemsOf({
+      services: { acme: { baseUrl: 'https://a.example' }, EU: { baseUrl: 'https://a.example' } },
+      exports: [
+        { name: 'a', service: 'acme' },
+        { name: 'A', service: 'acme', size: 11 },
+        { name: 'b', service: 'other' },
+      ],
+    });
+    const found = lines.map((line) => line.split(': ')[0] ?? '');
+    expect(found.sort()).toEqual(['exports[1].name', 'exports[1].size', 'exports[2].service', 'services.EU']);
   });
 
   it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {
@@ -397,23 +409,24 @@ describe('the settings of a construct', () => {
     });
 
   it('are validated by the same rules, also those of several settings, and named as its props', () => {
+    const lines = (...problems: readonly string[]) =>
+      new RegExp(problems.map((line) => `^Stack/Reports ${line}.*`).join('\n'), 'm');
     const invalid = { prefix: '/a', objectTags: { 'aws:a': '' }, service: { ...service, memoryMebibytes: 1 } };
-    const exports = [{ name: 'a b' }, { name: 'b', size: 11 }, { name: 'B', maxInlineWait: 'PT15M' }];
-    expect(parse({ name: 'A', exports, ...invalid })).toThrow(
-      new RegExp(
-        [
-          'service.memoryMebibytes: must be at least 512',
-          'exports\\[0\\].name: must be',
-          'prefix: must end with a slash',
-          'objectTags\\["aws:a"\\]: must be a key',
-          'name: the name must be 1 to 30',
-          'exports\\[2\\].name: is too similar',
-          'exports\\[1\\].size: must be 1 to 10',
-          'exports\\[2\\]: one page may take',
-        ]
-          .map((line) => `^Stack/Reports ${line}.*`)
-          .join('\n'),
-        'm',
+    expect(parse({ exports: [{ name: 'a b' }], ...invalid })).toThrow(
+      lines(
+        'service.memoryMebibytes: must be at least 512',
+        'exports\\[0\\].name: must be',
+        'prefix: must end with a slash',
+        'objectTags\\["aws:a"\\]: must be a key',
+      ),
+    );
+    const exports = [{ name: 'a' }, { name: 'b', size: 11 }, { name: 'B', maxInlineWait: 'PT15M' }];
+    expect(parse({ name: 'A', exports })).toThrow(
+      lines(
+        'name: the name must be 1 to 30',
+        'exports\\[2\\].name: is too similar',
+        'exports\\[1\\].size: must be 1 to 10',
+        'exports\\[2\\]: one page may take',
       ),
     );
     expect(parse({})).toThrow('Stack/Reports exports: must be a list');
@@ -434,11 +447,12 @@ describe('a settings file', () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'prod.json');
     const write = (settings: SomeSettings) => writeFileSync(file, JSON.stringify(someSettings(settings), null, 2));
-    write({ service: { ...service, pageSize: 4 }, exports: [{ name: 'a', size: 11 }] });
+    write({ service: { ...service, pageSize: 4 }, exports: [{ name: 'a' }] });
     expect(problemsOf(file)).toEqual([
-      `${file}:5 services.acme: unknown field: "pageSize"`,
-      `${file}:11 exports[0].size: must be 1 to 10, unless the service has api`,
+      expect.stringContaining(`${file}:5 services.acme: unknown field: "pageSize". There are baseUrl`),
     ]);
+    write({ exports: [{ name: 'a', size: 11 }] });
+    expect(problemsOf(file)).toEqual([`${file}:11 exports[0].size: must be 1 to 10, unless the service has api`]);
     write({ exports: [{ name: 'a', maxInlineWait: 'PT15M' }] });
     expect(problemsOf(file)).toEqual([
       expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s \(.*\), but a Lambda/),

@@ -16,7 +16,9 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { serviceClient } from '../../../lib/service/client/client.ts';
-import { apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
+import { apiSchema, describeApi } from '../../../lib/service/api/description.ts';
+import { formatOf } from '../../../lib/service/api/page.ts';
+import { reportExportService } from '../../../lib/service/api/report-export-service.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
 import { largePageBytes } from '../large-page.ts';
@@ -61,18 +63,18 @@ Object.assign(process.env, {
 });
 
 const hourMs = 3_600_000;
+const described = api === undefined ? reportExportService({}) : describeApi(api);
 const client = serviceClient(
   {
     baseUrl: serviceUrl,
-    vendor: 'SERVICE',
-    cursorIn: 'query',
+    auth: described.auth,
     compression: true,
     connectTimeout: 30_000,
     headersTimeout: 60_000,
     bodyTimeout: 60_000,
     totalTimeout: hourMs,
     maxPageBytes: largePageBytes,
-    api,
+    api: described,
   },
   { apiKey: fixedApiKey('large-page-key'), clock: systemRuntime },
 );
@@ -80,7 +82,11 @@ const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
 const deps: StepDependencies = {
   definition: anExportDefinition({
     name: 'reports',
-    request: anExportRequest({ source: serviceUrl, ...(api && { api: apiOfRequest({ api }), format: formatOf(api) }) }),
+    request: anExportRequest({
+      source: serviceUrl,
+      api: apiOfRequest(described),
+      ...(api && { format: formatOf(api) }),
+    }),
   }),
   service: client,
   store: target.startsWith('http') ? s3Store() : directoryStore(target),

@@ -11,7 +11,8 @@ import type { RunResult } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { type ExecutionStart, runExecution } from '../../../lib/local/execution.ts';
-import { exportDefinition, exportSettingsSchema } from '../../../lib/settings/settings.ts';
+import { anExportWith } from '../../support/settings.ts';
+import { exportDefinition } from '../../../lib/settings/settings.ts';
 import { aFetchedPage, respondWith } from '../../support/builders.ts';
 import { createDiscardingStore } from '../discarding-store.ts';
 import { bodyOf, cursorTo, pageOf, reportsOn } from '../numbered-pages.ts';
@@ -52,7 +53,7 @@ function sampleMemory(page: number): void {
 let fetched = 0;
 const log = createSqlitePageLog(join(directory, 'state.sqlite'));
 const deps: StepDependencies = {
-  definition: exportDefinition(exportSettingsSchema.parse({ name: 'reports' }), 'https://reports.example.com'),
+  definition: exportDefinition(anExportWith({}), 'https://reports.example.com'),
   service: {
     async fetch({ cursor }, options) {
       fetched += 1;

@@ -82,10 +82,9 @@ describe('a new project', () => {
     const project = join(await aDirectory(), 'logs');
     expect(await init(project, '--api')).toMatchObject({ status: 0 });
     const file = join(project, 'report-exporter.json');
-    expect(deploymentSettings(file).services[0]?.service).toMatchObject({
-      baseUrl: 'https://api.example.com',
-      api: { next: { from: 'body' } },
-    });
+    const [deployed] = deploymentSettings(file).services;
+    expect(deployed?.service).toMatchObject({ baseUrl: 'https://api.example.com', auth: { kind: 'bearer' } });
+    expect(deployed?.exports.map(({ api }) => api.next.from)).toEqual(['body']);
     expect(await readFile(join(project, 'README.md'), 'utf8')).toContain(
       'report-exporter plan --settings report-exporter.json --request',
     );

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { gunzip } from '../../../lib/service/client/gzip.ts';
+import { gunzip } from '../../../lib/service/client/response/gzip.ts';
 import { collect, fetchPage } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';

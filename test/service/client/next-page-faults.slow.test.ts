@@ -1,8 +1,9 @@
-/** What each kind of `next` and `next.end` does with the faults in docs/apis.md ("Faults"): in runs of three pages, whose second is faulty. */
+/** What each kind of `next` and of `last` does with the faults in docs/apis.md ("Faults"): in runs of three pages, whose second is faulty. */
 
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
+import { apiSchema, describeApi } from '../../../lib/service/api/description.ts';
+import { formatOf } from '../../../lib/service/api/page.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { anExportRequest } from '../../support/builders.ts';
 import { anExportBench, pageAt, pagesIn } from '../../support/export/export-bench.ts';
@@ -20,10 +21,9 @@ interface Kind {
     readonly from: 'header' | 'link' | 'body' | 'report';
     readonly at?: string;
     readonly to?: 'url' | { readonly query: string };
-    readonly end?: {
-      readonly [field in 'absent' | 'value' | 'flag' | 'without' | 'link' | 'same' | 'empty']?: unknown;
-    };
+    readonly alsoOnLast?: boolean;
   };
+  readonly condition?: object;
   /** What messages call the place of the next page. */
   readonly place: string;
   /** What the last page has there. */
@@ -37,26 +37,61 @@ const inDocument = (format: 'json' | 'xml'): readonly Kind[] => {
   const place = `${root}/meta/next`;
   const flag = `${root}/more`;
   const body = { from: 'body', at: place, to: { query: 'c' } } as const;
-  const inBody = (end: object) => ({ ...body, end });
-  const inReport = (end: object) => ({ ...body, from: 'report', at: '/id', end }) as const;
+  const inReport = { from: 'report', at: '/id', to: { query: 'c' } } as const;
+  const flagged = { at: flag, is: false };
   const kept = () => ['r9'];
   const kinds: readonly Omit<Kind, 'format'>[] = [
     { name: 'body', place, next: body, except: { missing: ends } },
     { name: 'body, URL', place, next: { ...body, to: 'url' }, except: { missing: ends } },
-    { name: 'absent', place, next: inBody({ absent: `${root}/meta` }) },
-    { name: 'value', place, next: inBody({ value: 'end' }), last: () => ['end'] },
-    { name: 'same', place, next: inBody({ same: true }), last: (sent) => [sent], except: { 'A-A': ends } },
-    { name: 'flag', place, next: inBody({ flag }) },
-    { name: 'decides', place, next: inBody({ flag, decides: true }), last: kept, except: { contradiction: ends } },
-    { name: 'without', place, next: inBody({ without: flag }), last: kept, except: { contradiction: ends } },
+    {
+      name: 'part',
+      place,
+      next: body,
+      condition: { at: `${root}/meta`, is: null },
+      // An object without fields is as good as none.
+      except: { missing: ends },
+    },
+    { name: 'value', place, next: body, condition: { at: place, is: 'end' }, last: () => ['end'] },
+    {
+      name: 'same',
+      place,
+      next: body,
+      condition: { at: place, is: '{cursor}' },
+      last: (sent) => [sent],
+      except: { 'A-A': ends },
+    },
+    { name: 'flag', place, next: body, condition: flagged },
+    {
+      name: 'flag, also on the last page',
+      place,
+      next: { ...body, alsoOnLast: true },
+      condition: flagged,
+      last: kept,
+      except: { contradiction: ends },
+    },
+    {
+      name: 'another field',
+      place,
+      next: { ...body, alsoOnLast: true },
+      condition: { at: flag, is: null },
+      last: kept,
+      except: { contradiction: ends },
+    },
     {
       name: 'report, flag',
       place: '/id',
-      next: inReport({ flag }),
+      next: inReport,
+      condition: flagged,
       last: kept,
-      except: { contradiction: ends, 'no reports': refused('but has none') },
+      except: { contradiction: ends, 'no reports': refused('it has no reports') },
     },
-    { name: 'report, empty', place: '/id', next: inReport({ empty: true }), except: { 'no reports': ends } },
+    {
+      name: 'report, empty',
+      place: '/id',
+      next: inReport,
+      condition: { reports: 0 },
+      except: { 'no reports': ends },
+    },
   ];
   return kinds.map((kind) => ({ ...kind, name: `${kind.name} (${format})`, format }));
 };
@@ -70,7 +105,8 @@ const kinds: readonly Kind[] = [
     name: 'header, value',
     format: 'json',
     place: 'cursor header',
-    next: { ...header, end: { value: 'end' } },
+    next: header,
+    condition: { header: 'X-Next', is: 'end' },
     last: () => ['end'],
     except: { 'error document': refused('no cursor header') },
   },
@@ -79,12 +115,15 @@ const kinds: readonly Kind[] = [
     name: 'link, parameter',
     format: 'json',
     place: 'link',
-    next: { from: 'link', end: { link: { more: 'false' } } },
+    next: { from: 'link', alsoOnLast: true },
+    condition: { parameter: 'more', is: 'false' },
     last: () => ['/logs?c=r9'],
     except: { contradiction: ends, 'error document': refused('no link') },
   },
 ];
 
+const hasFlag = ({ condition = {} }: Kind) => JSON.stringify(condition).includes('more');
+const lacksPart = ({ condition = {} }: Kind) => 'is' in condition && condition.is === null;
 const isUrl = ({ next }: Kind) => next.from === 'link' || next.to === 'url';
 const isInBody = ({ next }: Kind) => next.from === 'body' || next.from === 'report';
 /** What leads to the page with this cursor. */
@@ -127,17 +166,17 @@ const faults = {
     outcome: () => refused('nothing that contains reports'),
   },
   contradiction: {
-    change: (_, { next: { end = {} } }) =>
-      'flag' in end || 'without' in end || 'link' in end ? { more: false } : undefined,
+    change: (_, kind) => (hasFlag(kind) ? { more: false } : undefined),
     outcome: ({ place }) => refused(place),
   },
   ambiguous: { change: ({ next }) => ({ next: [...next, ...next] }), outcome: ({ place }) => refused(place) },
   'no cursor': {
-    change: (_, kind) => ({
-      next: [isInBody(kind) && kind.format === 'json' ? '{"x":1}' : isUrl(kind) ? 'http://[' : 'é'],
-    }),
-    outcome: (kind) =>
-      refused(isInBody(kind) && kind.format === 'xml' && !isUrl(kind) ? 'not printable ASCII' : kind.place),
+    // Any text in XML can be sent back.
+    change: (_, kind) =>
+      isInBody(kind) && kind.format === 'xml' && !isUrl(kind)
+        ? undefined
+        : { next: [isInBody(kind) && kind.format === 'json' ? '{"x":1}' : isUrl(kind) ? 'http://[' : 'é'] },
+    outcome: ({ place }) => refused(place),
   },
   'other host': {
     change: (_, kind) => (isUrl(kind) ? { next: ['http://example.com/logs?c=r4'] } : undefined),
@@ -153,12 +192,16 @@ type FaultName = keyof typeof faults;
 
 /** Page 1 has the reports `r1` and `r2`, and page 2 is requested with the cursor `r2`. */
 function pageOf(kind: Kind, number: number, sent: string): Page {
-  const isLast = number === (kind.next.end?.empty === true ? 4 : 3);
+  const isLast = number === ('reports' in (kind.condition ?? {}) ? 4 : 3);
   const next = isLast ? (kind.last?.(sent) ?? []) : [leadTo(kind, `r${number * 2}`)];
   return { reports: number === 4 ? [] : [`r${number * 2 - 1}`, `r${number * 2}`], next, more: !isLast };
 }
 
-function responseOf({ format, next: { from, end = {} } }: Kind, page: Page): Buffer {
+function responseOf(kind: Kind, page: Page): Buffer {
+  const {
+    format,
+    next: { from },
+  } = kind;
   const { next, more, reports } = page;
   const isJson = format === 'json';
   const field = (name: string, value: string) => (isJson ? `"${name}":${value}` : `<${name}>${value}</${name}>`);
@@ -170,8 +213,8 @@ function responseOf({ format, next: { from, end = {} } }: Kind, page: Page): Buf
   });
   const fields = [
     isJson ? `"data":[${items.join()}]` : items.map((item) => field('i', item)).join(''),
-    ...(more || !('without' in end) ? [field('more', String(more))] : []),
-    ...(more || !('absent' in end)
+    ...(more || !(lacksPart(kind) && hasFlag(kind)) ? [field('more', String(more))] : []),
+    ...(more || !(lacksPart(kind) && !hasFlag(kind))
       ? [field('meta', join(from === 'body' ? next.map((one) => field('next', text(one))) : []))]
       : []),
   ];
@@ -203,7 +246,13 @@ afterAll(() => server[Symbol.asyncDispose]());
 /** How a run with this fault ends. */
 async function outcomeOf(kind: Kind, { page: faulty = 2, times = Infinity, change }: Fault): Promise<string> {
   const page = { format: kind.format, reports: kind.format === 'json' ? '/data/*' : '/r/i' };
-  const api = apiSchema.parse({ request: { path: '/logs' }, auth: { kind: 'bearer' }, next: kind.next, page });
+  const api = apiSchema.parse({
+    request: { path: '/logs' },
+    auth: { kind: 'bearer' },
+    next: kind.next,
+    last: kind.condition,
+    page,
+  });
   let [left, begun] = [times, 0];
   respond = (sent) => {
     const number = sent === '' ? 1 : Number(sent.slice(1)) / 2 + 1;
@@ -213,7 +262,7 @@ async function outcomeOf(kind: Kind, { page: faulty = 2, times = Infinity, chang
     return { bytes: responseOf(kind, served), isCut: served.isCut };
   };
   await using service = clientFor(server, { api, apiKey: fixedApiKey(key) });
-  const request = anExportRequest({ source: server.url, format: formatOf(api), api: apiOfRequest({ api }) });
+  const request = anExportRequest({ source: server.url, format: formatOf(api), api: apiOfRequest(describeApi(api)) });
   const bench = anExportBench({ definition: { request } });
   Object.assign(bench.deps, { service });
   const end = await bench.start();

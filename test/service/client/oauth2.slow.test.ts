@@ -9,7 +9,7 @@ import Provider from 'oidc-provider';
 import { describe, expect, it, vi } from 'vitest';
 import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network/network.ts';
 import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
-import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { type Api, apiSchema } from '../../../lib/service/api/description.ts';
 import { createAuthority } from '../../support/service/certificates.ts';
 import { listen } from '../../support/service/loopback.ts';
 import { startPrivateService } from '../../support/service/private-service.ts';

@@ -4,7 +4,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
-import { apiFor, httpRequest } from '../../../lib/service/client/request.ts';
+import { reportExportService } from '../../../lib/service/api/report-export-service.ts';
+import { httpRequest } from '../../../lib/service/client/request.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import { at, fetchPage } from '../../support/builders.ts';
 import { fc } from '../../support/property.ts';
@@ -132,9 +133,9 @@ describe('the cursor', () => {
     fc.assert(
       fc.property(cursors, (text) => {
         const request = pageRequest({ cursor: asCursor(text) });
-        const settings = { vendor: 'SERVICE', cursorIn: 'query', compression: true } as const;
-        const contract = apiFor(settings, request.request);
-        const { path: target } = httpRequest(new URL('http://127.0.0.1/base/'), contract, request, settings);
+        const contract = reportExportService({ vendor: 'SERVICE', cursorIn: 'query' });
+        const base = new URL('http://127.0.0.1/base/');
+        const { path: target } = httpRequest(base, contract, request, { compression: true });
         expect(target).toMatch(/^\/base\/v1\/report\/export\?cursor=[^ +,&#?]+$/);
         expect(new URL(target, 'http://127.0.0.1').searchParams.get('cursor')).toBe(text);
       }),

@@ -352,7 +352,7 @@ describe('Retry-After', () => {
     }
   });
 
-  it.each(['-5', '1.5', 'soon', '', '2026-11-20', '120, 120'])('of %j is ignored', async (value) => {
+  it.each(['-5', '1.5.5', 'soon', '', '2026-11-20', '120, 120'])('of %j is ignored', async (value) => {
     const headers = { 'retry-after': value };
     const throttled = await failureFor({ status: 429, headers, body: '' });
     expect(throttled).toMatchObject({ name: 'ServiceThrottledError' });

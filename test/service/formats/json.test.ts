@@ -98,8 +98,9 @@ describe('the value at a path', () => {
     ['a number as written', '{"meta":{"next":-1.50E+03}}', { type: 'number', text: '-1.50E+03' }],
     ['true', '{"meta":{"next":true}}', { type: 'boolean', text: 'true' }],
     ['null', '{"meta":{"next":null}}', { type: 'null' }],
-    ['an object', '{"meta":{"next":{"next":1}}}', { type: 'object' }],
-    ['an array', '{"meta":{"next":[1]}}', { type: 'array' }],
+    ['an object', '{"meta":{"next":{"next":1}}}', { type: 'object', isEmpty: false }],
+    ['an empty object', '{"meta":{"next":{}}}', { type: 'object', isEmpty: true }],
+    ['an array', '{"meta":{"next":[1]}}', { type: 'array', isEmpty: false }],
   ])('is %s', (_, document, value) => {
     const expected = { parent: true, ...value };
     expect(check(document, ['/meta/next'])).toMatchObject({ problem: undefined, values: [expected] });
@@ -161,7 +162,8 @@ function pointersInto(value: unknown, pointer = ''): readonly (readonly [string,
 
 function contentsOf(value: unknown): object {
   if (value === null) return { type: 'null' };
-  if (typeof value === 'object') return { type: Array.isArray(value) ? 'array' : 'object' };
+  if (typeof value === 'object')
+    return { type: Array.isArray(value) ? 'array' : 'object', isEmpty: Object.keys(value).length === 0 };
   return { type: typeof value, text: typeof value === 'string' ? value : JSON.stringify(value) };
 }
 

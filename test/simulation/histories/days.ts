@@ -4,11 +4,13 @@
  * (`invariants/oracle.ts`).
  */
 
-import { exportSettingsSchema, findExportProblems } from '../../../lib/settings/settings.ts';
+import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
+import { isExportError } from '../../../lib/core/errors.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { type FaultKind, faultKinds, type FaultRates } from '../world/faults.ts';
 import { createRng, type Rng } from '../world/rng.ts';
-import { serviceSettings } from '../world/functions.ts';
+import { writtenService } from '../world/functions.ts';
+import { aDeployment } from '../../support/settings.ts';
 import type { DeploymentScenario, ExportInput, ExportScenario, Scenario } from './scenario.ts';
 
 const minute = 60_000;
@@ -57,6 +59,17 @@ const createDeployment = (rng: Rng, hasDays: boolean): DeploymentScenario => ({
   partBytes: undefined,
 });
 
+/** Whether these settings cannot be deployed: they are drawn from beyond the borders of what is allowed, too. */
+function isRefused(service: object, input: ExportInput): boolean {
+  try {
+    aDeployment(service, input);
+    return false;
+  } catch (error) {
+    if (isExportError(error, 'ConfigurationError')) return true;
+    throw error;
+  }
+}
+
 function createExport(
   rng: Rng,
   name: string,
@@ -81,10 +94,8 @@ function createExport(
     maxPages: 1_000,
     maxRetryAfter: 'PT1H',
   };
-  const parsed = exportSettingsSchema.safeParse(input);
-  const isRefused = !parsed.success || findExportProblems(serviceSettings(deployment), parsed.data).length > 0;
-  if (isRefused) return createExport(rng, name, at);
-  const settings = { ...parsed.data, format: 'XML' };
+  if (isRefused(writtenService(deployment), input)) return createExport(rng, name, at);
+  const settings = { ...exportSettingsSchema.parse(input), format: 'XML' };
   const { lag: lagMs = 0 } = settings.since;
   return {
     input,

@@ -1,6 +1,5 @@
 /** Runs one history: creates the world of a seed, lets it run until all exports are complete, and checks the invariants. */
 
-import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
@@ -30,7 +29,7 @@ import { createWorld, type Fault, type Violation, type World } from '../world/wo
 import { createAbandon } from './abandon.ts';
 import { scheduleBoundedRuns } from './bounded-runs.ts';
 import { createDaysScenario } from './days.ts';
-import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { type ExportInput, type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
 import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
 import { scheduleStarts } from './starts.ts';
@@ -319,9 +318,9 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
 
 const dateUnitOf = ({ hasDays }: Scenario['deployment']): number => (hasDays ? 86_400_000 : 1_000);
 
-const withOtherEmptyRuns = (settings: ExportSettings): ExportSettings => ({
-  ...settings,
-  publishEmptyRuns: !settings.publishEmptyRuns,
+const withOtherEmptyRuns = ({ publishEmptyRuns = true, ...input }: ExportInput): ExportInput => ({
+  ...input,
+  publishEmptyRuns: !publishEmptyRuns,
 });
 
 /** The functions and the state machine that all exports share. */
@@ -342,7 +341,7 @@ function createService(
     functionVersion: deployments.functionVersion,
     createContainer(step, id, version, isChanged) {
       const settings = isChanged
-        ? deployedSettings(deployment, version.parsed.map(withOtherEmptyRuns))
+        ? deployedSettings(deployment, version.exports.map(withOtherEmptyRuns))
         : version.settings;
       return createContainer(id, (container) =>
         createHandler(endpoints, deployment, { ...version, settings }, step, container),

@@ -2,8 +2,7 @@
 
 import type { ExportProps } from '../../../lib/settings/props.ts';
 import type { StorageClass } from '../../../lib/settings/deployed-settings.ts';
-import type { AnyOf } from '../../../lib/settings/fields.ts';
-import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
+import { exportSettingsSchema, type GivenExport } from '../../../lib/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
@@ -88,7 +87,7 @@ export type ExportInput = ExportProps;
 export interface ExportScenario {
   readonly input: ExportInput;
   /** What the input means. */
-  readonly settings: ExportSettings;
+  readonly settings: GivenExport;
   /** Time between scheduled starts. */
   readonly intervalMs: number;
   readonly service: {
@@ -222,7 +221,7 @@ function addSlices(
     parallel !== undefined && (parallel === 1 || rng.chance(0.7))
       ? rng.pick([...(Object.keys(lengths) as (keyof typeof lengths)[]), 'PT7H', 'PT7H', 'PT7H'] as const)
       : undefined;
-  const { lookbackWindow, overlap }: AnyOf<ExportSettings['since']> = scenario.settings.since;
+  const { lookbackWindow, overlap } = scenario.settings.since;
   const lag = rng.pick([undefined, undefined, 'PT10M', lookbackWindow === 1_800_000 ? 'PT20M' : 'PT1H30M'] as const);
   const { lag: lagMs = 0 } = exportSettingsSchema.parse({ name: 'lag', since: lag && { lag } }).since;
   // A run from the beginning of time has one slice. Few enough slices for a short history, and no date that a wrong clock takes for the future.

@@ -1,7 +1,7 @@
 /** Logs the events of executions, and checks them: payloads, histories and errors. */
 
 import { errorNames } from '../../../lib/core/errors.ts';
-import type { ExportSettings } from '../../../lib/settings/settings.ts';
+import type { GivenExport } from '../../../lib/settings/settings.ts';
 import { type ExecutionEvent, maxHistoryEvents, type SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { World } from '../world/world.ts';
 
@@ -20,7 +20,7 @@ const maxCursorRestarts = 3;
  */
 export function createExecutionChecks(
   world: World,
-  settingsOf: (startInput: unknown) => readonly ExportSettings[],
+  settingsOf: (startInput: unknown) => readonly GivenExport[],
   damagedRuns: () => readonly string[],
   firstPageAt: (run: string) => number | undefined,
 ): (event: ExecutionEvent) => void {

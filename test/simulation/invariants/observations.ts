@@ -4,7 +4,7 @@
  */
 
 import type { PageMetadata, StoredCursor } from '../../../lib/core/model.ts';
-import type { ExportSettings } from '../../../lib/settings/settings.ts';
+import type { GivenExport } from '../../../lib/settings/settings.ts';
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import type { ExportScenario } from '../histories/scenario.ts';
@@ -25,7 +25,7 @@ export interface ObservedExport {
   readonly service: SimulatedService;
   readonly timeline: ReportTimeline;
   /** The settings of each version that is deployed; those of the scenario are the first. */
-  readonly versions: readonly ExportSettings[];
+  readonly versions: readonly GivenExport[];
   /** Every version that a function has before this moment has the expectations (`expect`) of the scenario. */
   readonly reportsExpectedUntil: number;
   /** What the requests of the version that the invocation has got contain (`Version.requestMark`). */

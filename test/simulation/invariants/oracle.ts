@@ -12,8 +12,6 @@
  * Clocks are right, within what a `Date` says.
  */
 
-import type { AnyOf } from '../../../lib/settings/fields.ts';
-import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent } from '../step-functions/step-functions.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import {
@@ -64,7 +62,7 @@ export function createOracle(observations: Observations): Oracle {
   };
   /** How far before `exported.until` the next run begins, and where the first one does. */
   const policyOf = ({ scenario }: ObservedExport) => {
-    const { initial, overlap = 0, lookbackWindow, lag = 0 }: AnyOf<ExportSettings['since']> = scenario.settings.since;
+    const { initial, overlap = 0, lookbackWindow, lag = 0 } = scenario.settings.since;
     return {
       initialMs: initial === undefined ? 0 : Date.parse(initial),
       overlapMs: Number(overlap),

@@ -1,7 +1,6 @@
 /** Compares what each start asks for with what becomes of it: the run that it begins or resumes, or why it is skipped or refused. */
 
-import type { AnyOf } from '../../../lib/settings/fields.ts';
-import type { ExportSettings } from '../../../lib/settings/settings.ts';
+import type { GivenExport } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Process } from '../world/process.ts';
 import type { World } from '../world/world.ts';
@@ -206,7 +205,7 @@ export function createStartChecks(observations: Observations): StartChecks {
         !isOfOtherRequest &&
         !(restart === true && event.cause.includes('may be published already'));
       // By a clock that was set back, or is behind; no start of a history has a `since` that is. But `initial` may be.
-      const { initial }: AnyOf<ExportSettings['since']> = exports.get(exportName)?.scenario.settings.since ?? {};
+      const initial = exports.get(exportName)?.scenario.settings.since.initial;
       const isEarly = Date.parse(initial ?? '') > execution.startedAt;
       const isFuture = isRefused && (since !== undefined || isEarly) && / is in the future: /.test(event.cause);
       const isOfOtherSlices =
@@ -231,7 +230,7 @@ type Range = readonly [earliest: number, latest: number];
 /** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
 function expectedSince(
   { world, writer }: Observations,
-  { since: policy }: { readonly since: AnyOf<ExportSettings['since']> },
+  { since: policy }: { readonly since: GivenExport['since'] },
   { since, scheduledTime }: StartInput,
   previous: StateItem | undefined,
   first: Range | undefined,

@@ -81,7 +81,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a truncated body is accepted',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/response-body.ts#next',
+    at: 'lib/service/client/response/response-body.ts#next',
     replace: 'throw exchange.explain(error, transferredBytes);',
     with: 'return { done: true, value: undefined };',
     also: [
@@ -95,9 +95,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a document that contains no reports is a page',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/paging/page-document.ts#saysEmpty',
-    replace: 'reports !== undefined && document.reports === null',
-    with: 'false',
+    at: 'lib/service/client/response/receive-page.ts#provePage',
+    replace: 'path === undefined || facts.reports !== null',
+    with: 'true',
   },
 
   // Stored pages that a later attempt adopts

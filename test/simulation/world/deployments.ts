@@ -9,7 +9,7 @@
 
 import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
 import type { FunctionSettings } from '../../../lib/settings/deployed-settings.ts';
-import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
+import { exportSettingsSchema, type GivenExport } from '../../../lib/settings/settings.ts';
 import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { type ExportInput, operatorMoments, type Scenario } from '../histories/scenario.ts';
@@ -26,7 +26,7 @@ export interface Version {
   readonly number: number;
   readonly exports: readonly ExportInput[];
   /** The same, parsed. */
-  readonly parsed: readonly ExportSettings[];
+  readonly parsed: readonly GivenExport[];
   readonly settings: FunctionSettings;
   readonly timeoutSeconds: Readonly<Record<StepName, number>>;
   readonly definition: StateMachine<string>;
@@ -48,7 +48,7 @@ export interface Deployments {
   /** From this moment on, no export expects reports any more (`expect`). */
   readonly reportsExpectedUntil: number;
   /** The settings of an export in each version. */
-  settingsOf(exportName: string): readonly ExportSettings[];
+  settingsOf(exportName: string): readonly GivenExport[];
 }
 
 type Resource = StepName | 'definition';
@@ -68,7 +68,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
   ): Version => {
     const compresses = deployment.compresses && world.rng(`${label}compression of version ${number}`).chance(0.6);
     const parsed = inputs.map((each) => exportSettingsSchema.parse(each));
-    const unmarked = deployedSettings(deployment, parsed, compresses ? 'gzip' : undefined);
+    const unmarked = deployedSettings(deployment, inputs, compresses ? 'gzip' : undefined);
     const settings = requestMark === undefined ? unmarked : markRequests(world.rng(requestMark), unmarked, requestMark);
     const { timeoutSeconds } = functionLimits(settings);
     const definition = stateMachine({
@@ -197,20 +197,19 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
 /** Puts the mark into a header, the filter, or the description of the API. */
 function markRequests(rng: Rng, settings: FunctionSettings, mark: string): FunctionSettings {
   const { service, exports } = settings;
-  const { api } = service;
   const change = rng.pick(['headers', 'filter', 'description']);
   if (change === 'filter') {
     return { ...settings, exports: exports.map((each) => ({ ...each, filter: { ...each.filter, type: mark } })) };
   }
-  if (change === 'headers' || api === undefined) {
+  if (change === 'headers' || exports.some(({ api }) => api.pagination === undefined)) {
     return { ...settings, service: { ...service, headers: { 'X-Tenant': mark } } };
   }
-  const { query, body } = api.request;
-  const request =
-    body === undefined
-      ? { ...api.request, query: { ...query, tenant: mark } }
-      : { ...api.request, body: { ...body, tenant: mark } };
-  return { ...settings, service: { ...service, api: { ...api, request } } };
+  const marked = exports.map((each) => {
+    const { query, body } = each.api.request;
+    const own = body === undefined ? { query: { ...query, tenant: mark } } : { body: { ...body, tenant: mark } };
+    return { ...each, api: { ...each.api, request: { ...each.api.request, ...own } } };
+  });
+  return { ...settings, exports: marked };
 }
 
 function shuffle<Item>(rng: Rng, items: readonly Item[]): Item[] {

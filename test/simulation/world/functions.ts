@@ -25,8 +25,8 @@ import {
 import type { Compression } from '../../../lib/core/model.ts';
 import type { SpoolFile } from '../../../lib/core/storage/spool.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
-import { type ExportSettings, type ServiceSettings, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { DeploymentScenario } from '../histories/scenario.ts';
+import { aDeployment } from '../../support/settings.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { gunzipAtOnce } from '../../support/service/gunzip-at-once.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
@@ -73,14 +73,16 @@ export interface Endpoints {
 /** The content of the settings file, as the deployment writes it. */
 export function deployedSettings(
   deployment: DeploymentScenario,
-  exports: readonly ExportSettings[],
+  exports: readonly object[],
   compression?: Compression,
 ): FunctionSettings {
   const { storageClass, objectTags } = deployment;
-  return functionSettings({ service: serviceSettings(deployment), exports }, { storageClass, objectTags, compression });
+  const parsed = aDeployment(writtenService(deployment), ...exports);
+  return functionSettings(parsed, { storageClass, objectTags, compression });
 }
 
-export function serviceSettings({
+/** The settings of the service, as they are written. */
+export function writtenService({
   describedApi,
   cursorIn,
   maxConcurrentPages,
@@ -88,8 +90,8 @@ export function serviceSettings({
   hasUpperBound,
   rootElement,
   hasDays,
-}: DeploymentScenario): ServiceSettings {
-  return serviceSettingsSchema.parse({
+}: DeploymentScenario): object {
+  return {
     baseUrl,
     ...(describedApi === undefined
       ? { vendor, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
@@ -97,7 +99,7 @@ export function serviceSettings({
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
-  });
+  };
 }
 
 /** The handler of a step's function in a new container. */

@@ -72,7 +72,8 @@ export function descriptionOf(
     ...(api === 'xml body'
       ? { next: { from: 'body', at: '/reports/@next', to }, page: xml }
       : {
-          next: { from: 'body', at: '/next', to, end: { flag: '/more' } },
+          next: { from: 'body', at: '/next', to },
+          last: { at: '/more', is: false },
           page: { format: 'json', reports: '/reports/*' },
         }),
   };
@@ -206,9 +207,7 @@ function xmlBodyApi(): ServiceApi {
     write: (page) => write(page),
     otherDocument: (rng) => ({ headers: xmlType, body: Buffer.from(rng.pick(errorDocuments)) }),
     wrong: (page) => [
-      write(page, attribute('')),
       write(page, `${attribute('one')}${attribute('two')}`),
-      write(page, attribute('gr\u00fc\u00dfe')),
       { ...write(page), headers: { 'content-type': 'text/html' } },
       { ...write(page, ''), headers: { ...xmlType, 'content-encoding': 'compress' } },
     ],
@@ -258,7 +257,7 @@ function jsonBodyApi(cursorIn: 'query' | 'body'): ServiceApi {
       document(page, '"more": true'),
       document(page, '"more": "no", "next": null'),
       document(page, '"next": null'),
-      document(page, '"more": true, "next": ["one"]'),
+      document(page, '"more": true, "next": true'),
       document(page, '"more": true, "next": "one", "more": false, "next": null'),
       { ...write(page), headers: { 'content-type': 'text/html' } },
     ],

@@ -12,8 +12,8 @@ import {
   settingsVersion,
 } from '../../../lib/settings/deployed-settings.ts';
 import type { BucketSettings } from '../../../lib/settings/deployment-settings.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { Functions } from '../export/function-machine.ts';
+import { aDeployment } from '../settings.ts';
 import type { LocalAws } from './local-aws.ts';
 
 /** The environment variables of the functions. The API key is the whole secret `reports/api-key`. */
@@ -40,13 +40,7 @@ export interface WrittenSettings extends Partial<BucketSettings> {
 
 /** The content of their settings file. */
 export const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
-  functionSettings(
-    {
-      service: serviceSettingsSchema.parse(service),
-      exports: exports.map((each) => exportSettingsSchema.parse(each)),
-    },
-    bucket,
-  );
+  functionSettings(aDeployment(service, ...exports), bucket);
 
 /** The functions in new containers, whose settings file contains `settings`. `env` changes their environment variables. */
 export function deployedFunctions(

@@ -33,8 +33,8 @@ import {
   settingsVersion,
 } from '../../../lib/settings/deployed-settings.ts';
 import type { ScheduleSettings } from '../../../lib/settings/schedule-settings.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
-import type * as z from 'zod/mini';
+import type { ExportProps, ServiceProps } from '../../../lib/settings/props.ts';
+import { aDeployment } from '../settings.ts';
 
 export const stackName = 'ReportExporter';
 export const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
@@ -45,9 +45,9 @@ type Schedules = Readonly<Record<string, ScheduleSettings>>;
 /** A service as a test describes it. */
 export interface AService {
   readonly name: string;
-  readonly exports: readonly (string | z.input<typeof exportSettingsSchema>)[];
+  readonly exports: readonly (string | ExportProps)[];
   readonly schedules?: Schedules;
-  readonly settings?: Partial<z.input<typeof serviceSettingsSchema>>;
+  readonly settings?: Partial<ServiceProps>;
   readonly output?: Partial<ServiceOutput>;
   /** Of the settings in the metadata. Absent: the one that this version reads. */
   readonly version?: number;
@@ -77,13 +77,16 @@ function serviceMetadata({
   settings,
   version = settingsVersion,
 }: AService): ServiceMetadata {
+  const given = {
+    baseUrl: `https://${name}.example.com/`,
+    ...(settings?.api === undefined && { vendor: 'ACME' }),
+    ...settings,
+  };
+  const parsed = aDeployment(given, ...exports.map((each) => (typeof each === 'string' ? { name: each } : each)));
   return {
     version: version as typeof settingsVersion,
-    service: serviceSettingsSchema.parse({ baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings }),
-    exports: exports.map((each) => {
-      const parsed = exportSettingsSchema.parse(typeof each === 'string' ? { name: each } : each);
-      return { ...parsed, schedule: schedules[parsed.name] };
-    }),
+    service: parsed.service,
+    exports: parsed.exports.map((each) => ({ ...each, schedule: schedules[each.name] })),
   };
 }
 

@@ -11,12 +11,63 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { isFields, isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse, Validate } from '../../../lib/service/simulator/response.ts';
-import { type Api, isUrl, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
-import type { AnyOf } from '../../../lib/settings/fields.ts';
+import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/service/api/condition.ts';
+import type { Api } from '../../../lib/service/api/description.ts';
+import { mediaTypesOf, reportsIn, statusesOfPages } from '../../../lib/service/api/page.ts';
 
-/** How the last page says that it is the last. Counted pages have no such place: their total says it. */
-export const endOf = ({ next }: Pick<Api, 'next'>): AnyOf<NonNullable<AnyOf<Api['next']>['end']>> =>
-  'end' in next ? (next.end ?? {}) : {};
+type KeyOf<Kinds> = Kinds extends unknown ? keyof Kinds : never;
+type ValueOf<Kinds, Name> = Kinds extends unknown ? (Name extends keyof Kinds ? Kinds[Name] : never) : never;
+/** The fields that any of several kinds of an object has. */
+type AnyOf<Kinds> = { readonly [Name in KeyOf<Kinds>]?: ValueOf<Kinds, Name> };
+
+type AnyNext = AnyOf<Api['next']>;
+
+/** How the last page says that it is the last: by the first part of `last`. Counted pages have none: their total says it. */
+export function endOf({ next, last }: Pick<Api, 'next' | 'last'>) {
+  const { from, at = '', alsoOnLast = false }: AnyNext = next;
+  const part: ConditionPart = partsOf(last)[0] ?? {};
+  const place = from === 'header' ? part.header : part.at;
+  const isAboutNext = (from === 'header' || from === 'body') && place === at;
+  const [value] = valuesOf(part);
+  const isSame = isAboutNext && value === '{cursor}';
+  const isPart =
+    part.at !== undefined &&
+    value === null &&
+    !isAboutNext &&
+    from === 'body' &&
+    at.startsWith(part.at) &&
+    /^[/[]/.test(at.slice(part.at.length));
+  return {
+    part,
+    /** The last page has the cursor of its request. */
+    isSame,
+    /** The last page has this in the place of the cursor. */
+    lastCursor: isAboutNext && typeof value === 'string' && !isSame ? value : undefined,
+    /** The last page has no reports. */
+    endsEmpty: part.reports === 0,
+    /** The last page has a cursor, too. */
+    keepsCursor: alsoOnLast,
+    /** The last page lacks this object, which contains the cursor. */
+    absent: isPart ? part.at : undefined,
+    /** What stands elsewhere; undefined: nothing. */
+    mark: (hasNext: boolean): PageValue | null | undefined => {
+      if (isAboutNext || isPart || valuesOf(part).length === 0) return undefined;
+      if (value === null) return hasNext ? 'more' : null;
+      if (typeof value === 'boolean') return hasNext ? !value : value;
+      return hasNext ? 'other' : value;
+    },
+  };
+}
+
+/** Whether the next page is a URL, as it is or for its parameters. */
+const isUrl = ({ next }: Api): boolean => {
+  const { to }: AnyNext = next;
+  return next.from === 'link' || to === 'url' || hasParameters({ next });
+};
+const hasParameters = ({ next }: Pick<Api, 'next'>): boolean => {
+  const { to }: AnyNext = next;
+  return typeof to === 'object' && 'query' in to && to.query === '*';
+};
 
 /** The query parameter of a link to the next page. */
 const linkParameter = 'continue-at';
@@ -33,7 +84,7 @@ interface ApiOptions {
 /** All reports match. */
 export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiOptions): Validate {
   const tokenPath = 'tokenUrl' in api.auth ? new URL(api.auth.tokenUrl).pathname : undefined;
-  const { empty } = api.page;
+  const empty = partsOf(api.when?.empty)[0];
   return (received, at) => {
     if (received.target === tokenPath)
       return { cursor: undefined, isForPage: false, answer: () => issueToken(api.auth, received) };
@@ -48,17 +99,17 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiO
         const page = all.slice(start, start + pageSize);
         const end = start + page.length;
         if (page.length === 0 && cursor === undefined && empty !== undefined) {
-          if ('status' in empty) return { status: 204, headers: [], body: () => [], reportIds: [] };
-          return respond(api, { reports: [], next: undefined, hasNext: false, total: 0, instead: empty });
+          if (statusesOf(empty).includes(204)) return { status: 204, headers: [], body: () => [], reportIds: [] };
+          const instead = { at: empty.at ?? '', is: String(valuesOf(empty)[0]) };
+          return respond(api, { reports: [], next: undefined, hasNext: false, total: 0, instead });
         }
-        const { same, decides, without, link, empty: endsEmpty, value: last } = endOf(api);
+        const { isSame, endsEmpty, keepsCursor, lastCursor } = endOf(api);
         // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports, that of its request.
-        const first = same === true && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
-        const hasNext = same === true || (endsEmpty === true ? page.length > 0 : end < all.length);
-        const keepsCursor = decides ?? (without !== undefined || link !== undefined);
+        const first = isSame && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
+        const hasNext = isSame || (endsEmpty ? page.length > 0 : end < all.length);
         const token = first ?? (hasNext || keepsCursor ? cursorAt(api, end) : undefined);
-        const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), end) : token;
-        const content = { reports: page, next: value ?? last, hasNext, total: all.length };
+        const value = token !== undefined && isUrl(api) ? linkTo(api, received, String(token), end) : token;
+        const content = { reports: page, next: value ?? lastCursor, hasNext, total: all.length };
         return respond(api, content, nextHeaders(api, content, end));
       },
     };
@@ -70,7 +121,8 @@ function respond(api: Api, content: PageContent, nextHeaders: Headers = []): Pre
     yield Buffer.from(pageBody(api, content, await Promise.all(content.reports.map(textOf))));
   }
   const headers: Headers = [...nextHeaders, ['content-type', mediaTypesOf(api.page)[0] ?? 'application/octet-stream']];
-  return { status: 200, headers, body, reportIds: content.reports.map(({ id }) => id) };
+  const status = statusesOfPages(api.page)[0] ?? 200;
+  return { status, headers, body, reportIds: content.reports.map(({ id }) => id) };
 }
 
 // Authentication
@@ -104,9 +156,27 @@ function issueToken({ grant }: AnyOf<Api['auth']>, { body: form }: ReceivedReque
 
 // Cursors
 
+interface Target {
+  readonly query?: string;
+  readonly header?: string;
+  readonly form?: string;
+  readonly body?: string;
+}
+
 /** Where requests have a cursor; nowhere for a URL. */
-const targetOf = ({ next }: Api): AnyOf<Exclude<AnyOf<Api['next']>['to'], 'url' | undefined>> =>
-  next.from === 'link' || next.to === 'url' ? {} : next.to;
+function targetOf({ next }: Api): Target {
+  const { to, request }: AnyNext = next;
+  if (typeof to === 'object' && !hasParameters({ next })) return to as Target;
+  const named = (fields: Readonly<Record<string, unknown>> = {}) =>
+    Object.entries(fields).find(([, value]) => value === '{cursor}')?.[0];
+  const inBody = named(request?.body);
+  return {
+    query: named(request?.query),
+    header: named(request?.headers),
+    form: named(request?.form),
+    body: inBody === undefined ? undefined : `/${inBody.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+  } as Target;
+}
 
 /** The cursor that was sent; undefined if it requests the first page. */
 function cursorIn(api: Api, { target, headers, body }: ReceivedRequest): PageValue | undefined {
@@ -182,8 +252,9 @@ function positionOf(api: Api, cursor: PageValue, all: readonly Report[], pageSiz
   return position;
 }
 
-/** The URL of the next page: absolute, with an absolute path, or with the query only. */
-function linkTo({ target, headers }: ReceivedRequest, token: string, position: number): string {
+/** The URL of the next page: absolute, with an absolute path, or with the query only. Of one for its parameters, host and path are others. */
+function linkTo(api: Api, { target, headers }: ReceivedRequest, token: string, position: number): string {
+  if (hasParameters(api)) return `http://inner.example/elsewhere?${linkParameter}=${encodeURIComponent(token)}`;
   const [path = '', search = ''] = target.split(/\?([^]*)/);
   const kept = search.split('&').filter((part) => part !== '' && !part.startsWith(`${linkParameter}=`));
   const query = `?${[...kept, `${linkParameter}=${token}`].join('&')}`;
@@ -193,18 +264,19 @@ function linkTo({ target, headers }: ReceivedRequest, token: string, position: n
 function nextHeaders(api: Api, { next: value, hasNext, total }: PageContent, position: number): Headers {
   if (api.next.from === 'count')
     return typeof api.next.total === 'string' ? [] : [[api.next.total.header, String(total)]];
+  const { part, mark } = endOf(api);
+  const marked = part.header === undefined ? undefined : mark(hasNext);
+  const marks: Headers = marked === undefined || marked === null ? [] : [[part.header ?? '', String(marked)]];
+  if (api.next.from === 'body' || api.next.from === 'report' || api.next.from === 'none') return marks;
   const { from, at } = api.next;
-  if (from === 'body' || from === 'report') return [];
-  if (from === 'header') return value === undefined ? [] : [[at, String(value)]];
-  const parameters = Object.entries(endOf(api).link ?? {}).map(
-    ([name, last]) => `; ${name}=${hasNext ? 'more' : last}`,
-  );
+  if (from === 'header') return [...marks, ...(value === undefined ? [] : [[at, String(value)] as const])];
+  const parameters = part.parameter === undefined ? [] : [`; ${part.parameter}=${String(mark(hasNext))}`];
   const link = value === undefined ? [] : [`<${value}>${parameters.join('')}; rel="${at}"`];
   // A reader of commas alone, or of `rel=` anywhere, finds another link.
   const others = [`</help?a=1,2>; title="a, b; rel=${at}"; rel="help"`, '</>; rel=index'];
   const links = [link, [...link, ...others], [...others, ...link]][position % 3] ?? link;
-  if (position % 2 === 1) return links.map((one) => ['link', one]);
-  return links.length === 0 ? [] : [['link', links.join(', ')]];
+  if (position % 2 === 1) return [...marks, ...links.map((one) => ['link', one] as const)];
+  return links.length === 0 ? marks : [...marks, ['link', links.join(', ')]];
 }
 
 // Pages
@@ -238,7 +310,7 @@ function pageBody(api: Api, content: PageContent, texts: readonly string[]): str
       const count = columns.replace(/"[^"]*"/g, '').split(',').length;
       const rows = items.map((item) => Array.from({ length: count }, (_, at) => Object.values(item)[at] ?? ''));
       const lines = rows.map((row) => row.map((field) => `"${field.replaceAll('"', '""')}"`).join(','));
-      return [...(page.reports === undefined ? [columns] : []), ...lines].map((line) => `${line}\r\n`).join('');
+      return [...(reportsIn(page) === undefined ? [columns] : []), ...lines].map((line) => `${line}\r\n`).join('');
     }
     case 'json':
       return content.instead === undefined
@@ -262,14 +334,14 @@ type Placed = readonly [path: string, value: PageValue | null | undefined];
 
 function placedIn(api: Api, { next: value, hasNext, reports, total }: PageContent): readonly Placed[] {
   if (api.next.from === 'count') return typeof api.next.total === 'string' ? [[api.next.total, total]] : [];
-  const { absent, flag, is = false, without } = endOf(api);
-  const isAbsent = value === undefined || (without !== undefined && !hasNext && reports.length % 3 === 0);
-  const isPartAbsent = isAbsent && typeof absent === 'string';
+  const { part, mark, absent } = endOf(api);
+  const isAbsent = value === undefined;
+  const isPartAbsent = isAbsent && absent !== undefined;
   // In JSON, null is as good as no field.
   const nothing = api.page.format === 'json' && reports.length % 2 === 0 ? null : undefined;
+  const marked = part.at === undefined || part.at === '' ? undefined : mark(hasNext);
   return [
-    ...(flag === undefined ? [] : [[flag, hasNext !== is] as const]),
-    ...(without === undefined || isPartAbsent ? [] : [[without, hasNext ? 'more' : nothing] as const]),
+    ...(marked === undefined || part.at === undefined ? [] : [[part.at, marked === null ? nothing : marked] as const]),
     ...(api.next.from !== 'body'
       ? []
       : isPartAbsent

@@ -23,10 +23,29 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: Schema | false;
+  /** `#/$defs/condition`. */
+  readonly $ref?: string;
+  readonly $defs?: Readonly<Record<string, Schema>>;
+  /** Whether it may also be null. */
+  readonly nullable?: boolean;
 }
 
 export const toSchema = (schema: z.core.$ZodType): Schema =>
-  z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema;
+  withoutNull(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })) as Schema;
+
+/** The schema with `nullable` in place of alternatives that are null. */
+function withoutNull(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutNull);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const fields = Object.fromEntries(Object.entries(schema).map(([name, field]) => [name, withoutNull(field)]));
+  const { anyOf, ...rest } = fields as Schema;
+  const others = anyOf?.filter(({ type }) => type !== 'null');
+  if (anyOf === undefined || others?.length !== 1 || anyOf.length !== 2) return fields;
+  return { ...others[0], ...rest, nullable: true };
+}
+
+/** The name of a schema that stands in several places. */
+export const nameOfRef = ({ $ref = '' }: Schema): string => $ref.replace('#/$defs/', '');
 
 /** The kinds or forms of an object; undefined for any other schema. */
 export function variantsOf({ anyOf, oneOf }: Schema): readonly Schema[] | undefined {
@@ -46,12 +65,16 @@ const instantPattern = toSchema(instantSchema).pattern;
 
 /** The page, as Markdown. */
 export function settingsPage(): string {
+  const schema = toSchema(settingsFileSchema);
   return `${[
     '# Settings',
     'Every setting of a settings file, generated from the schemas that check it. [Deployment](deployment.md#settings) has an example and ' +
       'says where the file is named. In `services.*`, the `*` stands for the name of a service; `exports[]` stands for each export. A duration is in ISO 8601 (`PT15M`, ' +
       '`P1D`), with weeks, days, hours, minutes and seconds, to the millisecond. An instant is in ISO 8601 and UTC.',
-    ...tablesOf(toSchema(settingsFileSchema), '', 2),
+    ...tablesOf(schema, '', 2),
+    '## Conditions and other parts',
+    'Parts that several settings have. `api` is that of a service or of an export.',
+    ...Object.entries(schema.$defs ?? {}).flatMap(([name, each]) => tablesOf(each, name, 3)),
   ].join('\n\n')}\n`;
 }
 
@@ -150,7 +173,8 @@ const anchorOf = (path: string) => (path.match(/[a-z]+/gi) ?? []).join('-').toLo
 const anchor = (path: string) => `<a id="${anchorOf(path)}"></a>`;
 
 function typeOf(schema: Schema): string {
-  const { type, anyOf, items, additionalProperties } = schema;
+  const { type, anyOf, items, additionalProperties, $ref } = schema;
+  if ($ref !== undefined) return `[object](#${anchorOf(nameOfRef(schema))})`;
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (values !== undefined) return values.map(code).join(', ') + unitOf(schema);
   if (variantsOf(schema) !== undefined) {
@@ -158,7 +182,7 @@ function typeOf(schema: Schema): string {
     return ['object', ...others.map(typeOf)].join(' or ');
   }
   if (anyOf !== undefined) return anyOf.map(typeOf).join(' or ');
-  if (items !== undefined) return `list of ${isObject(items) ? 'objects' : typeOf(items)}`;
+  if (items !== undefined) return `list of ${isObject(items) || items.$ref !== undefined ? 'objects' : typeOf(items)}`;
   if (typeof additionalProperties === 'object') {
     return isObject(additionalProperties) ? 'object by name' : `object of ${typeOf(additionalProperties)}`;
   }

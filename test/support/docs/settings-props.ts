@@ -6,7 +6,15 @@
  */
 
 import { settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
-import { nameOfVariant, type Schema, toSchema, valueKind, variantsOf, withoutDefault } from './settings-page.ts';
+import {
+  nameOfRef,
+  nameOfVariant,
+  type Schema,
+  toSchema,
+  valueKind,
+  variantsOf,
+  withoutDefault,
+} from './settings-page.ts';
 
 const header = `/**
  * Generated from the schemas that validate the settings; do not edit. To generate it again:
@@ -19,14 +27,20 @@ import type { JsonObject } from '../core/model.ts';
 `;
 
 /** The source of the module. */
-export const settingsProps = (): string =>
-  [
+export function settingsProps(): string {
+  const schema = toSchema(settingsFileSchema);
+  return [
     header,
-    ...interfacesOf('SettingsFile', {
-      ...toSchema(settingsFileSchema),
-      description: 'The content of a settings file.',
+    ...interfacesOf('SettingsFile', { ...schema, description: 'The content of a settings file.' }),
+    ...Object.entries(schema.$defs ?? {}).flatMap(([name, each]) => {
+      const description = each.description ?? `The part \`${name}\` of the settings.`;
+      return interfacesOf(interfaceOf(name), { ...each, description });
     }),
   ].join('\n');
+}
+
+/** `api.next` is ApiNextProps. */
+const interfaceOf = (name: string): string => `${name.split('.').map(toPascalCase).join('')}Props`;
 
 /** The interface of an object, or a union of those of its kinds or forms; and then those of the objects in it. */
 function interfacesOf(name: string, schema: Schema): string[] {
@@ -57,7 +71,11 @@ function interfacesOf(name: string, schema: Schema): string[] {
 }
 
 /** The type of a field. Adds the interfaces of objects in it to `inner`. */
-function typeOf(schema: Schema, field: string, inner: string[]): string {
+const typeOf = (schema: Schema, field: string, inner: string[]): string =>
+  `${typeOfValue(schema, field, inner)}${schema.nullable === true ? ' | null' : ''}`;
+
+function typeOfValue(schema: Schema, field: string, inner: string[]): string {
+  if (schema.$ref !== undefined) return interfaceOf(nameOfRef(schema));
   const { type, anyOf, items, properties, additionalProperties } = schema;
   const item = field.replace(/s$/, '');
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);

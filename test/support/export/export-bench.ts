@@ -15,7 +15,8 @@ import {
   scriptedService,
   someReports,
 } from './scripted-service.ts';
-import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import { aDeployment } from '../settings.ts';
+import type { ExportSettings } from '../../../lib/settings/settings.ts';
 
 export interface BenchOptions {
   readonly reports?: readonly ScriptedReport[];
@@ -217,13 +218,15 @@ export function cutOffAt(moment: string, options: BenchOptions = {}) {
 /** The export as the operator's commands see it, without a schedule. `lastIncident` is in the history of its execution. */
 export function asExportTarget(bench: Bench, lastIncident?: Incident): ExportTarget {
   const { definition, executions, service } = bench.deps;
+  const described = aDeployment({ vendor: 'ACME' }, { name: definition.name });
   return {
     name: definition.name,
     definition,
     serviceName: 'acme',
     service: {
       address: definition.request.source,
-      settings: serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com', vendor: 'ACME' }),
+      settings: described.service,
+      api: (described.exports[0] as ExportSettings).api,
       keySource: 'a test',
       describeNetwork: async () => '',
       connect: async () => ({

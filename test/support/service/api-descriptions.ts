@@ -1,6 +1,6 @@
 /** Random descriptions of APIs, all of them valid, and such that a document can have all that they name. */
 
-import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { type Api, apiSchema } from '../../../lib/service/api/description.ts';
 import { fc } from '../property.ts';
 
 type ApiInput = Record<string, unknown>;
@@ -94,6 +94,7 @@ const choices = fc.record({
   to: fc.constantFrom('query', 'header', 'body', 'body', 'form'),
   hasInitial: fc.boolean(),
   alone: fc.constantFrom(undefined, true, false),
+  hasParameters: fc.boolean(),
   end: fc.constantFrom(
     undefined,
     'absent',
@@ -131,32 +132,41 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
   const isUrl = from === 'link' || (choice.isUrl && !isReport && !isCounted);
   const method = isUrl ? 'GET' : choice.method;
   const isPost = method === 'POST';
-  const to = (choice.to === 'body' || choice.to === 'form') && !isPost ? 'query' : choice.to;
+  const isUnsendable = (choice.to === 'body' || choice.to === 'form') && !isPost;
+  // A number is sent in no header.
+  const to = isUnsendable || (isCounted && choice.to === 'header') ? 'query' : choice.to;
   const paths = format === 'xml' ? choice.xml : choice.json;
   // The last page of such an API has no report, which is no NDJSON.
-  const isSame = choice.end === 'same' && format !== 'ndjson';
-  const end = {
-    absent: { absent: true },
-    part: from === 'body' ? { absent: paths.absent } : undefined,
-    value: { value: 'null' },
-    either: { absent: true, value: '' },
-    flag: from === 'body' || isReport ? { flag: paths.flag } : undefined,
-    'last flag': from === 'body' || isReport ? { flag: paths.flag, is: true } : undefined,
-    deciding: from === 'body' ? { flag: paths.flag, decides: true } : undefined,
-    without:
-      from === 'body'
-        ? { without: paths.without, ...(paths.without.startsWith(`${paths.absent}/`) && { absent: paths.absent }) }
-        : undefined,
-    link: from === 'link' ? { link: { results: 'false' } } : undefined,
-    same: isSame && !isReport && !isCounted ? { same: true } : undefined,
+  const isSame = choice.end === 'same' && format !== 'ndjson' && !isUrl;
+  const inBody = from === 'body';
+  const aboutNext = from === 'header' ? { header: 'X-Next' } : { at: paths.next };
+  const hasOwnPlace = inBody || from === 'header';
+  const last = {
+    absent: inBody ? { at: paths.next, is: null } : undefined,
+    part: inBody ? { at: paths.absent, is: null } : undefined,
+    value: hasOwnPlace ? { ...aboutNext, is: 'null' } : undefined,
+    either: hasOwnPlace
+      ? [
+          { ...aboutNext, is: null },
+          { ...aboutNext, is: 'none' },
+        ]
+      : undefined,
+    flag: inBody || isReport ? { at: paths.flag, is: false } : { header: 'X-More', is: 'no' },
+    'last flag': inBody || isReport ? { at: paths.flag, is: true } : { header: 'X-Pages-Left', is: 0 },
+    deciding: inBody ? { at: paths.flag, is: false } : { header: 'X-Done', is: ['yes', true] },
+    without: inBody ? { at: paths.without, is: null } : undefined,
+    link: from === 'link' ? { parameter: 'results', is: 'false' } : undefined,
+    same: isSame && hasOwnPlace ? { ...aboutNext, is: '{cursor}' } : undefined,
     none: undefined,
   }[choice.end ?? 'none'];
-  const reportEnd = end !== undefined && 'flag' in end ? end : { empty: true };
+  const alsoOnLast = ['deciding', 'without', 'link'].includes(choice.end ?? '') && last !== undefined;
+  const reportEnd = last !== undefined && 'at' in last && last.at === paths.flag ? last : { reports: 0 };
   // An upper bound needs a lower one.
   const until = isCounted && at.until === 'none' ? 'query' : at.until;
   const since = at.since === 'none' && until !== 'none' && until !== 'text' ? 'query' : at.since;
-  const isReadToItsEnd = from === 'body' || isReport || end === undefined || 'absent' in end;
-  const hasRejected = hasPaths && choice.hasReports && choice.hasRejected && isReadToItsEnd;
+  const hasExpired = hasPaths && choice.hasReports && choice.hasRejected;
+  const isAlone = choice.alone === true && !isUrl && !isCounted;
+  const cursorInBody = bodyPlace(choice.hasInitial, at.size);
   const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
 
   const query = {
@@ -199,26 +209,39 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
       ...(from === 'header' && { at: 'X-Next' }),
       ...(from === 'body' && { at: paths.next }),
       ...(isReport && { at: paths.report }),
-      ...(from !== 'link' && {
-        to: isUrl
-          ? 'url'
-          : {
-              ...(to === 'query' && { query: 'cursor' }),
-              ...(to === 'header' && { header: 'X-Continue' }),
-              ...(to === 'form' && { form: 'cursor' }),
-              ...(to === 'body' && { body: bodyPlace(choice.hasInitial, at.size) }),
-              ...(choice.alone !== undefined && !isCounted && { alone: choice.alone }),
-            },
+      ...(from === 'link' && choice.hasParameters && { to: { query: '*' } }),
+      ...(from !== 'link' &&
+        !isAlone && {
+          to: isUrl
+            ? choice.hasParameters
+              ? { query: '*' }
+              : 'url'
+            : {
+                ...(to === 'query' && { query: 'cursor' }),
+                ...(to === 'header' && { header: 'X-Continue' }),
+                ...(to === 'form' && { form: 'cursor' }),
+                ...(to === 'body' && { body: cursorInBody }),
+              },
+        }),
+      ...(isAlone && {
+        request: {
+          query: {},
+          ...(isPost && to !== 'form' && { body: {} }),
+          ...(isPost && to === 'form' && { form: { cursor: '{cursor}' } }),
+          ...(to === 'query' && { query: { cursor: '{cursor}' } }),
+          ...(to === 'header' && { headers: { 'X-Continue': '{cursor}' } }),
+          ...(to === 'body' && { body: { 'cursor/a': '{cursor}' } }),
+        },
       }),
+      ...(alsoOnLast && !isReport && !isCounted && { alsoOnLast: true }),
       ...(isCounted && {
         first: choice.first,
         step: choice.step,
         confirm: choice.confirm && format !== 'ndjson',
         total: choice.isTotalInHeader || !hasPaths ? { header: 'X-Total' } : paths.total,
       }),
-      ...(isReport ? { end: reportEnd } : end !== undefined && !isCounted && { end }),
-      ...(hasRejected && !isCounted && { rejected: { at: paths.error, is: 'expired' } }),
     },
+    ...(isReport ? { last: reportEnd } : last !== undefined && !isCounted && { last }),
     page: {
       format,
       ...((choice.types !== undefined || format === 'bytes') && { types: choice.types ?? ['application/pdf'] }),
@@ -228,12 +251,16 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
             format === 'json' &&
             from !== 'body' &&
             !isCounted &&
-            !(isReport && 'flag' in reportEnd) &&
+            !(isReport && 'at' in reportEnd) &&
+            !(last !== undefined && 'at' in last) &&
             !choice.hasReports
               ? '/*'
               : paths.reports,
         }),
-      ...(hasPaths && choice.hasReports && choice.hasError && { error: paths.error }),
+    },
+    when: {
+      ...(hasExpired && { cursorExpired: { at: paths.error, is: 'expired' } }),
+      ...(hasPaths && choice.hasReports && choice.hasError && { error: { at: paths.error } }),
       ...(hasPaths && choice.hasReports && choice.empty === 'value' && { empty: { at: paths.empty, is: 'nothing' } }),
       ...(choice.empty === 'status' && { empty: { status: 204 } }),
     },

@@ -1,7 +1,8 @@
 /** Documents as a format check sees them, whole or in pieces. */
 
 import { SaxesParser } from 'saxes';
-import type { CheckOptions, CreateCheck, PathValue } from '../../../lib/service/formats/format-check.ts';
+import type { PathValue } from '../../../lib/service/api/response-facts.ts';
+import type { CheckOptions, CreateCheck } from '../../../lib/service/formats/format-check.ts';
 
 export interface Checked {
   readonly problem: string | undefined;

@@ -2,7 +2,7 @@
 
 import { Transform } from 'node:stream';
 import { gunzipSync } from 'node:zlib';
-import type { CreateGunzip } from '../../../lib/service/client/gzip.ts';
+import type { CreateGunzip } from '../../../lib/service/client/response/gzip.ts';
 
 export const gunzipAtOnce: CreateGunzip = () => {
   const chunks: Buffer[] = [];

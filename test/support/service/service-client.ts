@@ -6,8 +6,9 @@ import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import type { Api } from '../../../lib/settings/api-settings.ts';
-import { renewsSecret } from '../../../lib/settings/settings.ts';
+import { renewsSecret } from '../../../lib/service/api/auth.ts';
+import { type Api, describeApi } from '../../../lib/service/api/description.ts';
+import { reportExportService } from '../../../lib/service/api/report-export-service.ts';
 import { anExportRequest, fetchPage } from '../builders.ts';
 import { searchForSecrets } from '../secret-search.ts';
 import { type RawReply, startRawServer } from './raw-server.ts';
@@ -15,11 +16,16 @@ import type { ErrorContext } from '../../../lib/service/client/errors.ts';
 import {
   type ClientOptions,
   type ClientSettings,
+  createServiceClient,
   type ReportServiceClient,
-  serviceClient,
 } from '../../../lib/service/client/client.ts';
 
 type ClientParts = Partial<ClientSettings & ClientOptions> & {
+  /** The API; by default the Report Export Service, with these settings. */
+  readonly api?: Api | undefined;
+  readonly vendor?: string | undefined;
+  readonly cursorIn?: 'query' | 'body' | undefined;
+  readonly filterUntil?: string | undefined;
   readonly now?: () => number;
   readonly monotonicNow?: () => number;
 };
@@ -29,13 +35,25 @@ export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
 
 export function clientFor(
   service: { readonly url: string },
-  { apiKey, network, clock, createPool, now, monotonicNow, ...settings }: ClientParts = {},
+  {
+    apiKey,
+    network,
+    clock,
+    createPool,
+    now,
+    monotonicNow,
+    api,
+    vendor,
+    cursorIn,
+    filterUntil,
+    ...settings
+  }: ClientParts = {},
 ): ReportServiceClient {
-  return serviceClient(
+  const contract = (request?: ExportRequest) => reportExportService({ vendor, cursorIn, filterUntil, ...request });
+  const client = createServiceClient(
     {
       baseUrl: service.url,
-      vendor: 'SERVICE',
-      cursorIn: 'query',
+      auth: (api ?? contract()).auth,
       compression: true,
       connectTimeout: 10_000,
       headersTimeout: 10_000,
@@ -51,11 +69,16 @@ export function clientFor(
       createPool,
     },
   );
+  return {
+    fetch: (request, options) =>
+      client.describedBy(api === undefined ? contract(request.request) : describeApi(api)).fetch(request, options),
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  };
 }
 
 /** The secret of an API that one process uses. With a refresh token, what takes its place is kept. */
 export function secretOf(api: Api | undefined, apiKey: string): ApiKeySource {
-  if (!renewsSecret({ api })) return fixedApiKey(apiKey);
+  if (api === undefined || !renewsSecret(api)) return fixedApiKey(apiKey);
   let secret = JSON.stringify({ client_secret: apiKey, refresh_token: 'a-refresh-token' });
   const get = async () => secret;
   return { get, refresh: get, update: async (change) => (secret = await change(secret, () => {})) };

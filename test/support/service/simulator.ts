@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReceivedRequest } from '../../../lib/service/simulator/request.ts';
 import type { Chunks, Headers, PreparedResponse } from '../../../lib/service/simulator/response.ts';
 import * as regular from '../../../lib/service/simulator/simulator.ts';
-import type { Api } from '../../../lib/settings/api-settings.ts';
+import type { Api } from '../../../lib/service/api/description.ts';
 import { describedApi } from '../described-api/described-api.ts';
 import type { Fault, FaultScript } from './faults.ts';
 

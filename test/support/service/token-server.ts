@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { listen } from './loopback.ts';
-import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { type Api, apiSchema } from '../../../lib/service/api/description.ts';
 
 export const clientSecret = 'Cl13nt-s3cret+of/"this"&<app>0123456789';
 

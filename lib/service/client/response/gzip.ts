@@ -8,7 +8,7 @@
 import { once } from 'node:events';
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { contractError, type ErrorContext, failure } from './errors.ts';
+import { contractError, type ErrorContext, failure } from '../errors.ts';
 import { allValues, type Header, quote } from './response-headers.ts';
 
 /**

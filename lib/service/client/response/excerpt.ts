@@ -1,10 +1,10 @@
 /** Quotes the beginning of a response's body in messages. */
 
 import type { Dispatcher } from 'undici';
-import type { Clock } from '../../core/ports.ts';
-import { shorten, toPrintable } from '../../core/sanitize.ts';
-import { containsPart, redacted } from '../redaction/redact.ts';
-import type { ErrorContext } from './errors.ts';
+import type { Clock } from '../../../core/ports.ts';
+import { shorten, toPrintable } from '../../../core/sanitize.ts';
+import { containsPart, redacted } from '../../redaction/redact.ts';
+import type { ErrorContext } from '../errors.ts';
 import { gunzip, isInGzip } from './gzip.ts';
 import { mediaType } from './response-headers.ts';
 
@@ -32,15 +32,20 @@ export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet
   return shorten(toPrintable(shown).trim(), maxExcerptLength);
 }
 
-/**
- * The excerpt of a text; empty for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its
- * connection.
- */
-export async function readExcerpt(
+/** A body that is no page, or how it begins. */
+export interface Beginning {
+  readonly bytes: Buffer;
+  /** Whether these are all bytes of the body. */
+  readonly isWhole: boolean;
+}
+
+/** Reads up to `limit` bytes of a body. Never throws. Afterwards the body is consumed, or destroyed together with its connection. */
+export async function readBeginning(
   context: ErrorContext,
   { headers, body }: Response,
   { sleep }: Pick<Clock, 'sleep'>,
-): Promise<string> {
+  limit = maxBytes,
+): Promise<Beginning> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   let isWhole = false;
@@ -53,17 +58,26 @@ export async function readExcerpt(
     for await (const chunk of decoded(context, { headers, body })) {
       chunks.push(chunk);
       length += chunk.length;
-      if (length > maxBytes) break;
+      if (length > limit) break;
     }
-    isWhole = length <= maxBytes;
+    isWhole = length <= limit;
   } catch {
     // The status is what matters. A truncated explanation is not worth another error.
   } finally {
     timer.abort();
     body.destroy();
   }
+  return { bytes: Buffer.concat(chunks), isWhole };
+}
+
+/** The excerpt of a text; empty for any other body. */
+export function excerptOfText(
+  { keys }: ErrorContext,
+  headers: Response['headers'],
+  { bytes, isWhole }: Beginning,
+): string {
   const isText = /^(text\/.+|application\/(.+\+)?(json|xml))$/.test(mediaType(headers['content-type'])?.essence ?? '');
-  return isText ? excerptOf(Buffer.concat(chunks).subarray(0, maxBytes), isWhole, context.keys) : '';
+  return isText ? excerptOf(bytes.subarray(0, maxBytes), isWhole && bytes.length <= maxBytes, keys) : '';
 }
 
 function decoded(context: ErrorContext, { headers, body }: Response): AsyncIterable<Uint8Array> {

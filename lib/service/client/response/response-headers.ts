@@ -2,39 +2,36 @@
 
 import { MIMEType } from 'node:util';
 import type { Dispatcher } from 'undici';
-import type { ExportError } from '../../core/errors.ts';
-import type { Instant } from '../../core/model.ts';
-import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
-import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
-import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, failure, type ErrorContext } from './errors.ts';
+import type { ExportError } from '../../../core/errors.ts';
+import type { Instant } from '../../../core/model.ts';
+import { epochMsOf, instantOf, parseHttpDate } from '../../../core/timestamps.ts';
+import { mediaTypesOf, type PageSettings } from '../../api/page.ts';
+import { isCursorOfVendor } from '../../api/next/header.ts';
+import { containsKey, presentable } from '../../redaction/redact.ts';
+import { contractError, failure, type ErrorContext } from '../errors.ts';
 
 /** By lower-case name. Values are decoded as Latin-1; a header that occurs repeatedly is an array. */
 export type Headers = Dispatcher.ResponseData['headers'];
 export type Header = Headers[string];
 
 /**
- * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one.
+ * A next page in the trailers comes too late: without its header, the page counts as the last one.
  * @throws ContractError
  */
-export function assertNoLateCursor(context: ErrorContext, trailerNames: readonly string[], cursorName: string): void {
-  if (trailerNames.some((name) => name.toLowerCase() === cursorName.toLowerCase())) {
-    throw contractError(context, 'the cursor header follows the body instead of preceding it');
-  }
-}
-
-/** With a wrong vendor, every page would count as the last one, and a truncated export would be published as complete. */
-export function assertNoOtherCursor(
+export function assertNoLateNext(
   context: ErrorContext,
-  place: 'header' | 'trailer',
-  names: readonly string[],
-  cursorName: string,
+  trailerNames: readonly string[],
+  { header, isLast }: { readonly header: string | undefined; readonly isLast: boolean },
 ): void {
-  const other = names.find((name) => /^x-.+-cursor$/i.test(name));
-  if (other === undefined) return;
-  const found = `${place} ${presentable(other, context.keys, 100)}`;
-  const expected = place === 'header' ? cursorName : `the header ${cursorName}`;
-  throw contractError(context, `it has the ${found}, but ${expected} is expected. Check the vendor`);
+  const isOfVendor = header !== undefined && isLast && isCursorOfVendor(header);
+  const late = trailerNames.find(
+    (name) => name.toLowerCase() === header?.toLowerCase() || (isOfVendor && isCursorOfVendor(name)),
+  );
+  if (late === undefined) return;
+  if (late.toLowerCase() === header?.toLowerCase())
+    throw contractError(context, 'the cursor header follows the body instead of preceding it');
+  const found = presentable(late, context.keys, 100);
+  throw contractError(context, `it has the trailer ${found}, but the header ${header} is expected. Check the vendor`);
 }
 
 /**
@@ -42,7 +39,7 @@ export function assertNoOtherCursor(
  * @throws ContractError if it is not that of a page, or not in UTF-8, unless its bytes may be anything; or if the content type,
  *   which is stored with the page, contains the API key
  */
-export function readContentType(context: ErrorContext, headers: Headers, page: Api['page']): string {
+export function readContentType(context: ErrorContext, headers: Headers, page: PageSettings): string {
   const type = allValues(headers['content-type']);
   const types = mediaTypesOf(page);
   const isText = page.format !== 'bytes';
@@ -143,7 +140,7 @@ export function allValues(header: Header): string {
 }
 
 /** null if the header is absent, repeated or invalid. */
-export function readHttpDate(header: Header): Instant | null {
+function readHttpDate(header: Header): Instant | null {
   const value = singleValue(header);
   return value === undefined ? null : parseHttpDate(value);
 }
@@ -157,6 +154,6 @@ export function mediaType(header: Header): MIMEType | undefined {
   }
 }
 
-export function isPrintableAscii(value: string): boolean {
+function isPrintableAscii(value: string): boolean {
   return /^[\x20-\x7e]+$/.test(value);
 }

@@ -1,7 +1,8 @@
 /** What the schemas of the settings are made of. */
 
 import * as z from 'zod/mini';
-import type { JsonObject, JsonValue } from '../core/model.ts';
+import type { JsonObject } from '../model.ts';
+import { describeUnknownFields } from '../validation-errors.ts';
 
 /** What is wrong, and where in the settings that are checked. */
 export interface SettingsProblem {
@@ -45,9 +46,33 @@ export const optionalField = <Schema extends z.ZodMiniType>(
   details?: FieldDetails,
 ) => field(description, z.optional(schema), details);
 
+const secretName = /^((api|secret)[_-]?key|(client[_-]?)?secret|([a-z]+[_-]?)?token|pass(word|phrase)|credentials?)$/i;
+const secretAdvice =
+  'A secret does not belong in the settings, but in AWS Secrets Manager and, for runs on this machine, in the environment variable ' +
+  'that apiKeyEnv names';
+
+type Shape = Readonly<Record<string, z.ZodMiniType>>;
+
+/** The error of an object with the fields of `shape`, which names them for an unknown one. `orElse` describes other problems. */
+const fieldsError =
+  (shape: Shape, orElse: (issue: z.core.$ZodRawIssue) => string | undefined = () => undefined) =>
+  (issue: z.core.$ZodRawIssue): string | undefined => {
+    if (issue.code !== 'unrecognized_keys') return orElse(issue);
+    const keys = issue.keys as readonly string[];
+    const known = Object.keys(shape).filter((name) => !name.startsWith('$'));
+    const advice = keys.some((key) => secretName.test(key)) ? `. ${secretAdvice}` : '';
+    return `${describeUnknownFields(keys)}. There ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}${advice}`;
+  };
+
+/** An object with these fields and no others. */
+export const object = <Fields extends Shape>(
+  fields: Fields,
+  { error }: { readonly error?: (issue: z.core.$ZodRawIssue) => string | undefined } = {},
+) => z.strictObject(fields, { error: fieldsError(fields, error) });
+
 /**
  * An object of one of several kinds, which its field `discriminator` names. `explain` says why a kind that is often asked for does not
- * exist. A field that only other kinds have is reported by `parseWithRules`.
+ * exist.
  */
 export const oneKindOf = <
   const Kinds extends readonly [z.core.$ZodTypeDiscriminable, ...z.core.$ZodTypeDiscriminable[]],
@@ -64,37 +89,22 @@ export const oneKindOf = <
         : undefined,
   });
 
-const withoutContinuation = z.check<unknown>(
-  ({ issues }) => {
-    for (const issue of issues) Object.assign(issue, { continue: false });
-  },
-  { when: () => true },
-);
+/** A value of one of several types of JSON. `problem` is reported if it has none of them. */
+export const oneTypeOf = <const Types extends readonly z.ZodMiniType[]>(types: Types, problem: string) =>
+  z.union(types, { error: ({ input }) => (input === undefined ? 'is required' : problem) });
 
-/** One of several forms, which have different fields. `problem` is reported if it is not clear which one is meant. */
-export const oneFormOf = <const Forms extends readonly z.ZodMiniType[]>(forms: Forms, problem: string) =>
-  // Zod would take the only form that has unknown fields and nothing else, whichever form is meant.
-  z.union(forms.map((form) => form.check(withoutContinuation)) as unknown as Forms, {
-    error: ({ input }) => (input === undefined ? `is required, and ${problem}` : problem),
-  });
-
-type KeyOf<Kinds> = Kinds extends unknown ? keyof Kinds : never;
-type ValueOf<Kinds, Name> = Kinds extends unknown ? (Name extends keyof Kinds ? Kinds[Name] : never) : never;
-
-/** The fields that any of several kinds or forms of an object has. */
-export type AnyOf<Kinds> = { readonly [Name in KeyOf<Kinds>]?: ValueOf<Kinds, Name> };
-
-type Scalar = string | number | boolean | null | undefined;
-type ValidObject<Kinds> = [Kinds] extends [never]
-  ? never
-  : [JsonValue] extends [ValueOf<Kinds, string>]
-    ? JsonObject
-    : [Kinds] extends [readonly (infer Item)[]]
-      ? readonly (Valid<Item> | undefined)[]
-      : { readonly [Name in KeyOf<Kinds>]?: Valid<ValueOf<Kinds, Name>> };
-
-/** Parsed settings without their invalid parts: undefined stands for each of them. */
-export type Valid<Settings> = Extract<Settings, Scalar> | ValidObject<Exclude<Settings, Scalar>>;
+/** An object with exactly one of these fields. */
+export const exactlyOne = <Fields extends Shape>(fields: Fields) => {
+  const names = Object.keys(fields);
+  const optional = Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, z.optional(schema)]));
+  const hasOne = z.refine<object>(
+    (value) => Object.keys(value).length === 1,
+    `must have exactly one of ${names.join(', ')}`,
+  );
+  const schema = object(optional).check(hasOne as never, z.meta({ minProperties: 1, maxProperties: 1 }));
+  type One = { [Name in keyof Fields]: { readonly [Only in Name]: z.infer<Fields[Name]> } }[keyof Fields];
+  return schema as unknown as z.ZodMiniType<One, One>;
+};
 
 /** The fields of an object; none of any other value. */
 export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>

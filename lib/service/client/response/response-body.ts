@@ -1,12 +1,12 @@
 /** Streams a page's body while it decodes, counts, limits and checks the bytes. Never holds a whole page in memory. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { FetchOptions } from '../../core/ports.ts';
-import type { PageContent } from '../formats/format-check.ts';
-import type { PageCheck } from '../formats/formats.ts';
-import { contractError } from './errors.ts';
+import type { FetchOptions } from '../../../core/ports.ts';
+import type { PageContent } from '../../formats/format-check.ts';
+import type { PageCheck } from '../../formats/formats.ts';
+import { contractError } from '../errors.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './excerpt.ts';
-import type { Exchange, Response } from './exchange.ts';
+import type { Exchange, Response } from '../exchange.ts';
 import { type CreateGunzip, gunzip } from './gzip.ts';
 import { pageTooLarge } from './response-headers.ts';
 
@@ -17,9 +17,13 @@ interface BodyOptions {
   readonly maxPageBytes: number;
   /** Its problems quote names without the API key. undefined: the body is passed through unchecked. */
   readonly check: PageCheck | undefined;
+  /** Whether a body without any bytes is not checked: the description says what it means. */
+  readonly mayBeBlank?: boolean;
 }
 
 interface ReadBody {
+  /** How many bytes it has, decoded. */
+  readonly bytes: number;
   /** How many bytes of it were received, as they were sent. */
   readonly transferredBytes: number;
   /** How it begins: short, printable and without secrets. */
@@ -32,7 +36,7 @@ interface ReadBody {
 export async function readBody(
   exchange: Exchange,
   { body }: Response,
-  { sink, isGzip, createGunzip, maxPageBytes, check }: BodyOptions,
+  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false }: BodyOptions,
 ): Promise<ReadBody> {
   const { context } = exchange;
   let bytes = 0;
@@ -72,7 +76,7 @@ export async function readBody(
       if (problem !== undefined) throw invalid(problem);
       yield chunk;
     }
-    const content = check?.end();
+    const content = bytes === 0 && mayBeBlank ? undefined : check?.end();
     if (typeof content === 'string') throw invalid(content);
     end = { content };
   }
@@ -80,5 +84,10 @@ export async function readBody(
   await sink(chunks());
   // Such as a sink that has read another iteration.
   if (end === undefined) throw new Error(`The body of ${context.label} was not read to its end`);
-  return { transferredBytes, excerpt: () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys), ...end };
+  return {
+    bytes,
+    transferredBytes,
+    excerpt: () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys),
+    ...end,
+  };
 }

@@ -1,0 +1,177 @@
+/**
+ * The description of an API: how a page is requested, where the next page is, and what responses say. For example, an audit log with
+ * JSON pages:
+ *
+ *     {
+ *       "request": { "path": "/api/v1/logs", "query": { "since": "{since}", "until": "{until}", "limit": "{size}" } },
+ *       "auth": { "kind": "bearer" },
+ *       "next": { "from": "body", "at": "/meta/next", "to": { "query": "cursor" } },
+ *       "last": { "at": "/meta/has_more", "is": false },
+ *       "page": { "format": "json", "reports": "/data/*" },
+ *       "when": { "error": { "at": "/error" } }
+ *     }
+ *
+ * What a description cannot say is refused with the reason: a run could miss reports, or take an error for its last page.
+ */
+
+import * as z from 'zod/mini';
+import {
+  field,
+  findBroken,
+  object,
+  optionalField,
+  type Rule,
+  type SettingsProblem,
+  within,
+} from '../../core/schema/fields.ts';
+import { authRules, authSchema } from './auth.ts';
+import { conditionSchema } from './condition.ts';
+import { datesSchema, unitOfDates } from './dates.ts';
+import { kindOf, nextSchema } from './next/kinds.ts';
+import { formOfCursor, type WithTarget } from './next/target.ts';
+import { mediaTypesOf, pageFields, pageRules, pageSchema } from './page.ts';
+import { problemOfPath } from './paths.ts';
+import { requestFields, requestRules, requestSchema, uses } from './request.ts';
+import { conditionRules, pathsOfConditions, whenFields, whenSchema } from './when.ts';
+
+/** A description, with the defaults of a service and what its export changes. */
+export const apiSchema = object({
+  request: requestSchema,
+  dates: z._default(datesSchema, 'iso'),
+  auth: authSchema,
+  next: nextSchema,
+  last: z.optional(conditionSchema),
+  page: pageSchema,
+  when: z.optional(whenSchema),
+});
+/** With the defaults of all fields. */
+export type Api = z.infer<typeof apiSchema>;
+
+const nullable = <Fields extends Readonly<Record<string, z.ZodMiniType>>>(fields: Fields) =>
+  Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, orNull(schema)])) as {
+    [Name in keyof Fields]: z.ZodMiniNullable<Fields[Name]>;
+  };
+
+/** The same schema with the same description, or null. */
+const orNull = <Schema extends z.ZodMiniType>(schema: Schema) =>
+  z.nullable(schema).check(z.meta(z.globalRegistry.get(schema) ?? {}));
+
+/** The fields that a service has for all its exports, and of which each export may change some. */
+const sharedFields = {
+  request: optionalField(
+    'What every request is.',
+    object(nullable(requestFields)).check(z.meta({ id: 'api.request' })),
+  ),
+  dates: z.optional(orNull(datesSchema)),
+  next: optionalField('Where the next page is, and how it is requested.', z.nullable(nextSchema)),
+  last: optionalField(
+    'What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the service. Without it, the last page has no next page.',
+    z.nullable(conditionSchema),
+    { example: { at: '/has_more', is: false } },
+  ),
+  page: optionalField('What a page is.', object(nullable(pageFields)).check(z.meta({ id: 'api.page' }))),
+  when: optionalField(
+    'What responses say that are no pages, or pages without reports.',
+    object(nullable(whenFields)).check(z.meta({ id: 'api.when' })),
+  ),
+};
+
+/** Of a service. */
+const { request, dates, ...others } = sharedFields;
+export const serviceApiSchema = object({
+  request,
+  dates,
+  auth: field('How requests are authenticated. The key itself is never in the settings.', authSchema),
+  ...others,
+});
+/** Of an export: each field of `request`, `page` and `when` replaces that of the service, and `null` removes it. */
+export const exportApiSchema = object(sharedFields).check(z.meta({ id: 'exports.api' }));
+export type ExportApi = z.infer<typeof exportApiSchema>;
+
+/** The description of an export, as requests and responses use it. */
+export interface Description extends Api {
+  /** Headers of every request that `request.headers` does not set. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Where responses have the next page, and what is there, for the manifest. Absent: the Report Export Service. */
+  readonly pagination?: string;
+  /** The condition of the filter that excludes a date and all later ones. Only the Report Export Service has bounds in its filter. */
+  readonly filterUntil?: string | undefined;
+  /** The settings that messages name. */
+  readonly settings: { readonly address: string; readonly fields: string; readonly cursorSettings: string };
+}
+
+export function describeApi(api: Api): Description {
+  const { page } = api;
+  return {
+    ...api,
+    headers: { accept: mediaTypesOf(page).join(', '), 'cache-control': 'no-cache' },
+    pagination: paginationOf(api),
+    settings: {
+      address: 'baseUrl and api.request.path',
+      fields: 'api.request and filter',
+      cursorSettings: 'next.at and next.to',
+    },
+  };
+}
+
+function paginationOf(api: Api): string {
+  const { from } = api.next;
+  if (from === 'count') return 'counted';
+  return from === 'none' ? 'none' : `${from} ${formOfNext(api) === 'url' ? 'url' : 'cursor'}`;
+}
+
+/** How a cursor is kept; `url` also for a link. */
+export const formOfNext = ({ next, page }: Pick<Api, 'next' | 'page'>) =>
+  next.from === 'link' && next.to === undefined ? 'url' : formOfCursor({ next: next as WithTarget, page });
+
+/** What the dates of requests can express. */
+export const requestDates = ({
+  request,
+  dates,
+  filterUntil,
+}: Pick<Description, 'request' | 'dates' | 'filterUntil'>) => ({
+  unitMs: unitOfDates(dates),
+  upperBound: filterUntil ?? (uses(request, 'until') ? '{until}' : undefined),
+});
+
+/** The paths at which the check of a page finds values. */
+export const pathsOf = (api: Pick<Api, 'next' | 'page' | 'last' | 'when'>): readonly string[] => [
+  ...new Set([
+    ...kindOf(api.next)
+      .paths(api.next)
+      .map(([, value]) => value),
+    ...pathsOfConditions(api),
+  ]),
+];
+
+/** The paths whose objects and lists are cursors, or have parameters of the next request. */
+export const pathsOfWhole = (api: Pick<Api, 'next' | 'page'>): readonly string[] =>
+  ['json', 'parameters'].includes(formOfNext(api))
+    ? kindOf(api.next)
+        .paths(api.next)
+        .map(([, value]) => value)
+    : [];
+
+/** What is wrong with a description whose fields are valid. */
+export function findContradictions(api: Api): readonly SettingsProblem[] {
+  const { request, auth, next, page } = api;
+  const kind = kindOf(next);
+  return [
+    ...within(['request'], findBroken(requestRules(request))),
+    ...within(['auth'], findBroken(authRules(auth))),
+    ...within(['page'], findBroken(pageRules(page))),
+    ...findBroken([
+      [
+        ['request'],
+        uses(request, 'until') && !uses(request, 'since'),
+        'must have {since} beside {until}: with an upper bound alone, each part of a period would have all earlier reports',
+      ],
+      ...kind.paths(next).map(([path, value]): Rule => {
+        const message = problemOfPath(value, page.format);
+        return [path, message !== undefined, message ?? ''];
+      }),
+      ...kind.rules(api),
+      ...conditionRules(api),
+    ]),
+  ];
+}

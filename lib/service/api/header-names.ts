@@ -1,0 +1,44 @@
+/** Names of headers in settings: which are valid, and which are not for settings to set. */
+
+import * as z from 'zod/mini';
+import { text } from '../../core/schema/fields.ts';
+
+/** Names that the exporter or the connection sets, and those that change which response is returned. */
+const reservedHeader =
+  /^(accept(-encoding)?|connection|content-.*|date|expect|host|if-.*|keep-alive|proxy-.*|range|te|trailer|transfer-encoding|upgrade|user-agent|x-.*-cursor)$/;
+/** Their values are secrets, but settings are stored in the template. */
+const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
+
+const namePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
+
+export const headerValuePattern = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
+export const headerValueProblem = 'must be printable ASCII characters, without white space at the beginning or end';
+
+/** Whether the exporter or the connection sets the header. A vendor's own, such as `X-…-Cursor`, is not among them. */
+const isConnectionHeader = (name: string): boolean => reservedHeader.test(name.toLowerCase()) && !/^x-/i.test(name);
+
+/** Why settings cannot set a header by this name; undefined if they can. */
+export function problemOfHeaderName(name: string): string | undefined {
+  if (!namePattern.test(name)) return 'is not a valid header name';
+  const lowerName = name.toLowerCase();
+  if (credentialHeader.test(lowerName))
+    return 'must not be set: it holds a credential, and these headers are not secret';
+  return reservedHeader.test(lowerName) ? 'must not be set: the exporter or the connection sets it' : undefined;
+}
+
+/** Why a description cannot have requests send a header by this name. It may say what is accepted, and send a cursor. */
+export const problemOfRequestHeader = (name: string): string | undefined =>
+  /^(accept|x-.*-cursor)$/i.test(name) ? undefined : problemOfHeaderName(name);
+
+/** A header of responses. */
+export const responseHeaderName = text(namePattern, 'is not a valid header name');
+
+/** A header that requests have. */
+export const headerName = responseHeaderName.check(
+  z.refine((name) => !isConnectionHeader(name), 'must be another header: the exporter or the connection sets this one'),
+);
+
+/** A header of requests whose content the service decides. */
+export const cursorHeaderName = headerName.check(
+  z.refine((name) => !credentialHeader.test(name.toLowerCase()), 'must be another header: this one is for the secret'),
+);

@@ -1,0 +1,51 @@
+/** Whether a page is the last one: `last` and the next page must agree. */
+
+import { type Condition, type ConditionPart, evaluate } from '../condition.ts';
+import { cursorOf, type Found, hasNextPage } from './cursor.ts';
+import { type Described, InvalidPage, lastPage, type Next, type PageFacts } from './kind.ts';
+import type { WithTarget } from './target.ts';
+
+type WithEnd = WithTarget & { readonly at: string; readonly alsoOnLast?: boolean | undefined };
+
+/**
+ * A page at which `last` holds has no next page, and every other page has one.
+ * @throws InvalidPage if they contradict each other, or if nothing says whether there is a next page
+ */
+export function readWithLast(found: Found, page: PageFacts, api: Described<WithEnd>): Next {
+  const { next } = api;
+  const hasNext = hasNextPage(found);
+  const last = api.last ?? (next.from === 'body' ? { at: next.at, is: null } : undefined);
+  const { answer, part } =
+    last === undefined
+      ? { answer: found.value.type === undefined ? 'holds' : 'does not' }
+      : evaluate(last, page, { pageStatuses: page.statuses });
+  if (answer === 'holds') {
+    if (!hasNext || next.alsoOnLast === true || isAbout(part, next)) return lastPage;
+    const remedy = 'If the last page may have one, set alsoOnLast in next';
+    throw new InvalidPage(`it has a ${found.what}, but is the last page (${describe(last)}). ${remedy}`);
+  }
+  if (hasNext) return { kind: 'page', cursor: cursorOf(found, page, api) };
+  if (found.value.type !== undefined && last === undefined) throw new InvalidPage(`the ${found.what} is empty`);
+  if (answer === 'silent' && page.mayBeSilent) return lastPage;
+  throw new InvalidPage(
+    answer === 'silent'
+      ? `it has no ${found.what}, and nothing says whether it is the last page (${describe(last)})${remedyFor(found, page, api)}`
+      : `it has no ${found.what}, but is not the last page (${describe(last)})`,
+  );
+}
+
+const describe = (last: Condition | undefined): string => `last: ${JSON.stringify(last)}`;
+
+/** Whether the condition that holds is about the next page itself: a certain text there, or the cursor of the request. */
+const isAbout = (part: ConditionPart | undefined, { from, at }: WithEnd): boolean =>
+  from === 'header' ? part?.header?.toLowerCase() === at.toLowerCase() : from === 'body' && part?.at === at;
+
+/** What to write if only the last page lacks what contains the next page. */
+function remedyFor({ value }: Found, page: PageFacts, { next, last, page: { format } }: Described<WithEnd>): string {
+  if (last !== undefined || next.from !== 'body' || value.parent) return '';
+  const parents = next.at.split('/').map((_, index, parts) => parts.slice(0, index).join('/'));
+  // The topmost one that is missing. In XML, only the paths of the description are known.
+  const missing = parents.slice(2).find((parent) => page.value(parent).type === undefined);
+  const place = format === 'json' && missing !== undefined ? missing : 'the path of what it lacks';
+  return `. If the last page, and no other, is like this, set api.last to {"at": "${place}", "is": null}`;
+}

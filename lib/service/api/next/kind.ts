@@ -1,0 +1,67 @@
+/** What every kind of `next` has: a kind is a file, and the table of kinds in `kinds.ts` is the only place that knows them. */
+
+import type { Cursor } from '../../../core/model.ts';
+import type { Rule, SettingsProblem } from '../../../core/schema/fields.ts';
+import type { Condition } from '../condition.ts';
+import type { PageSettings } from '../page.ts';
+import type { Request, RequestParts } from '../request.ts';
+import type { PathValue, ResponseFacts } from '../response-facts.ts';
+
+/** What follows a page. */
+export type Next =
+  | { readonly kind: 'page'; readonly cursor: Cursor }
+  | { readonly kind: 'last' }
+  /** The walk must start over. */
+  | { readonly kind: 'expired'; readonly reason: string };
+
+export const lastPage: Next = { kind: 'last' };
+
+/** A page that contradicts its description. `message` completes the sentence about the response. */
+export class InvalidPage extends Error {}
+
+/** Facts of a page. Before its body has been read, it has no values and no reports. */
+export interface PageFacts extends ResponseFacts {
+  readonly isFirst: boolean;
+  /** Whether `when.empty` holds: there are no reports. */
+  readonly isEmpty: boolean;
+  /** Whether it is the whole export although `last` is silent: the first page, which is empty and lacks its list. */
+  readonly mayBeSilent: boolean;
+  readonly statuses: readonly number[];
+  /** The value of a field in the last report; `parent` says whether there is one. */
+  readonly inLastReport: PathValue;
+  /** Whether a header occurs more than once. */
+  readonly isRepeated: (header: string) => boolean;
+  readonly headerNames: readonly string[];
+  readonly requested: URL;
+  /** The `size` of the export. */
+  readonly size: number | undefined;
+  /** Quotes text of the response in messages. */
+  readonly quote: (text: string, maxLength: number) => string;
+  /** Whether a text contains a secret. */
+  readonly hasSecret: (text: string) => boolean;
+}
+
+/** A path in a description, and where it stands there. */
+type PathOf = readonly [path: SettingsProblem['path'], value: string];
+
+/** What a kind needs of the rest of the description. */
+export interface Described<NextSettings> {
+  readonly request: Request;
+  readonly next: NextSettings;
+  readonly last?: Condition | undefined;
+  readonly page: PageSettings;
+  readonly when?: { readonly [Name in 'error' | 'empty']?: Condition | undefined } | undefined;
+}
+
+export interface NextKind<NextSettings> {
+  /** What is wrong with settings that are valid by themselves. */
+  readonly rules: (api: Described<NextSettings>) => readonly Rule[];
+  /** Where it finds values in the body, besides those of conditions. */
+  readonly paths: (next: NextSettings) => readonly PathOf[];
+  /** The header that has the next page, which is then known before the body is read. Absent: the body has it. */
+  readonly header?: (next: NextSettings) => string;
+  /** @throws InvalidPage */
+  readonly read: (page: PageFacts, api: Described<NextSettings>) => Next;
+  /** The request with this cursor, from its parts without. */
+  readonly write: (parts: RequestParts, cursor: string | null, api: Described<NextSettings>) => RequestParts;
+}

@@ -1,0 +1,37 @@
+/** The kinds of `next`: the only place that knows them all. A new one is a file, and a line in each of these two lists. */
+
+import * as z from 'zod/mini';
+import { oneKindOf } from '../../../core/schema/fields.ts';
+import { countAdvice } from '../request.ts';
+import { bodyKind, bodySchema } from './body.ts';
+import { countKind, countSchema } from './count.ts';
+import { headerKind, headerSchema } from './header.ts';
+import type { NextKind } from './kind.ts';
+import { linkKind, linkSchema } from './link.ts';
+import { noneKind, noneSchema } from './none.ts';
+import { reportKind, reportSchema } from './report.ts';
+
+export const nextSchema = oneKindOf(
+  'from',
+  [headerSchema, linkSchema, bodySchema, reportSchema, countSchema, noneSchema],
+  (place) => (/offset|page|number|skip/i.test(place) ? countAdvice : undefined),
+).check(z.meta({ id: 'api.next' }));
+export type NextSettings = z.infer<typeof nextSchema>;
+
+const kinds: { readonly [From in NextSettings['from']]: NextKind<Extract<NextSettings, { readonly from: From }>> } = {
+  header: headerKind,
+  link: linkKind,
+  body: bodyKind,
+  report: reportKind,
+  count: countKind,
+  none: noneKind,
+};
+
+/** The kind of these settings. */
+export const kindOf = ({ from }: NextSettings): NextKind<NextSettings> => kinds[from] as NextKind<NextSettings>;
+
+/** Where the next page is, for people: `body /meta/next`. */
+export const placeOfNext = (next: NextSettings): string => {
+  const at = 'at' in next ? next.at : '';
+  return next.from === 'link' ? `link with the relation ${at}` : `${next.from} ${at}`.trim();
+};

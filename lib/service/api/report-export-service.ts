@@ -1,0 +1,50 @@
+/** The description of the Report Export Service (docs/service-contract.md, sections 2.1 and 4.1). */
+
+import type { Description } from './description.ts';
+
+/** The vendor's part of the header names. */
+export const defaultVendor = 'SERVICE';
+
+/** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */
+const headerNames = (vendor = defaultVendor): { readonly apiKey: string; readonly cursor: string } => ({
+  apiKey: `X-${vendor}-API-KEY`,
+  cursor: `x-${vendor.toLowerCase()}-cursor`,
+});
+
+export interface ReportExportSettings {
+  readonly vendor?: string | undefined;
+  readonly cursorIn?: 'query' | 'body' | undefined;
+  readonly filterUntil?: string | undefined;
+  readonly format?: string | undefined;
+  readonly container?: string | undefined;
+}
+
+export const authOfReportExport = ({ vendor }: Pick<ReportExportSettings, 'vendor'>): Description['auth'] => ({
+  kind: 'header',
+  name: headerNames(vendor).apiKey,
+});
+
+/** The contract names no status of a page, so any that says success is one. 206 is a part that nobody asked for. */
+const success = Array.from({ length: 100 }, (_, index) => 200 + index).filter((status) => status !== 206);
+
+/** The cursor is sent in one place only, and with it, the body of every page is the same. */
+export function reportExportService(settings: ReportExportSettings): Description {
+  const { vendor, cursorIn, filterUntil, format = 'XML', container = 'NONE' } = settings;
+  const body = { filter: '{filter}', format: '{format}', container: '{container}', size: '{size}' };
+  const isXml = format === 'XML' && container === 'NONE';
+  const status = success as (200 | 201)[];
+  return {
+    request: { method: 'POST', path: '/v1/report/export', body },
+    headers: {},
+    dates: 'iso',
+    auth: authOfReportExport({ vendor }),
+    next: {
+      from: 'header',
+      at: headerNames(vendor).cursor,
+      to: cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' },
+    },
+    page: isXml ? { format: 'xml', types: ['application/xml'], status } : { format: 'bytes', types: [], status },
+    filterUntil,
+    settings: { address: 'baseUrl', fields: 'filter and size', cursorSettings: 'cursorIn' },
+  };
+}

@@ -1,0 +1,206 @@
+/** The request for a page, as the description of an API has it: texts with placeholders. */
+
+import * as z from 'zod/mini';
+import type { JsonObject, JsonValue } from '../../core/model.ts';
+import {
+  checkedText,
+  jsonObject,
+  object,
+  optionalField,
+  type Rule,
+  type SettingsProblem,
+  withoutProblems,
+} from '../../core/schema/fields.ts';
+import { headerValuePattern, headerValueProblem, problemOfRequestHeader } from './header-names.ts';
+
+type Path = SettingsProblem['path'];
+
+/** What a template may contain. `{filter.NAME}` is a field of the export's filter, and `{filter}` the whole of it. */
+const placeholders = '{since}, {until}, {size}, {filter} and {filter.NAME}';
+const placeholderPattern = /\{([A-Za-z][\w.-]*)\}/g;
+
+/** The names in a text: `since` and `filter.type`. */
+export const placeholdersIn = (template: string): readonly string[] =>
+  [...template.matchAll(placeholderPattern)].map(([, name = '']) => name);
+
+export const vendorAdvice = 'Ask the vendor for a cursor, which the response contains and the next request sends back';
+export const countAdvice =
+  'offsets and page numbers are described by next.from: count, and sent by it, the first one, too. It needs a total in every response, as pages shift when data changes. Without a total, ask the vendor for a cursor';
+export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
+
+/** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
+const likelyPlaceholder = /(?:\$\{|\{\{?)\s*(?:since|until|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
+
+/** Where a template stands: in a body, a value may be an object; `{cursor}` is only in `next.request`. */
+interface TemplatePlace {
+  readonly inBody?: boolean;
+  readonly withCursor: boolean;
+}
+
+function findTemplateProblem(template: string, { inBody = false, withCursor }: TemplatePlace): string | undefined {
+  const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
+  if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
+  for (const name of placeholdersIn(template)) {
+    if (/^(since|until|size|filter\.[A-Za-z0-9_.-]+)$/.test(name) || (name === 'cursor' && withCursor)) continue;
+    if (name === 'filter') {
+      if (inBody && template === '{filter}') continue;
+      return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
+    }
+    if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${countAdvice}`;
+    if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${noKeyInUrl}, and describe it in auth`;
+    return `{${name}} is unknown; there are ${placeholders}. The cursor is described in next`;
+  }
+  return undefined;
+}
+
+const keyName = /^(api[-_]?key|(access[-_]?)?token|key|secret|password|sig|signature)$/i;
+const offsetName = /^(offset|page|page[-_[]?(number|num|no|index|offset)\]?|skip|\$skip|start[-_]?(at|index))$/i;
+
+export const isOffset = (name: string): boolean => offsetName.test(name);
+
+/** Whether the field of a body at this path has the name of an offset: `skip`, or `number` in `page`. */
+export const isOffsetPath = (path: Path): boolean =>
+  [path.slice(-1), path.slice(-2)].some((names) => isOffset(names.join('_')));
+
+function findParameterProblem(name: string, value: string): string | undefined {
+  if (keyName.test(name)) return noKeyInUrl;
+  return isOffset(name) && placeholdersIn(value).length === 0 ? countAdvice : undefined;
+}
+
+/** The parameters in the query of a path. */
+export const parametersIn = (path: string): readonly (readonly [name: string, value: string])[] =>
+  path.includes('?') ? [...new URLSearchParams(path.slice(path.indexOf('?')))] : [];
+
+/** Whether the body is a request of GraphQL: its `query` has braces, which are no placeholders. */
+export const isGraphql = ({ query, variables }: JsonObject): boolean =>
+  typeof query === 'string' && typeof variables === 'object' && variables !== null;
+
+/** The texts and values in a body that may have placeholders. */
+const templatesIn = (body: JsonObject) => scalarsIn(isGraphql(body) ? { ...body, query: null } : body, []);
+
+const bodyProblems =
+  (withCursor: boolean) =>
+  (body: JsonObject): readonly SettingsProblem[] =>
+    templatesIn(body).flatMap(({ path, value }) => {
+      const isCounted = isOffsetPath(path) && /^\d+$/.test(String(value));
+      const place = { inBody: true, withCursor };
+      const message = isCounted
+        ? countAdvice
+        : typeof value === 'string'
+          ? findTemplateProblem(value, place)
+          : undefined;
+      return message === undefined ? [] : [{ path, message }];
+    });
+
+type Scalar = Exclude<JsonValue, object>;
+
+function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path; readonly value: Scalar }[] {
+  if (typeof value !== 'object' || value === null) return [{ path, value }];
+  const entries: (readonly [string | number, JsonValue])[] = Array.isArray(value)
+    ? [...(value as readonly JsonValue[]).entries()]
+    : Object.entries(value);
+  return entries.flatMap(([key, item]) => scalarsIn(item, [...path, key]));
+}
+
+/** The fields of a request; those of further ones may have `{cursor}`. All are optional: a service has defaults for its exports. */
+function requestFieldsWith(withCursor: boolean) {
+  const template = checkedText((value) => findTemplateProblem(value, { withCursor }));
+  const parameters = z.record(z.string(), template).check(
+    withoutProblems((all) =>
+      Object.entries(all).flatMap(([name, value]) => {
+        const message = findParameterProblem(name, value);
+        return message === undefined ? [] : [{ path: [name], message }];
+      }),
+    ),
+  );
+  const path = template.check(
+    z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
+    withoutProblems((value) =>
+      parametersIn(value).flatMap(([name, each]) => {
+        const message = findParameterProblem(name, each);
+        return message === undefined ? [] : [{ path: [], message: `${name}: ${message}` }];
+      }),
+    ),
+  );
+  const headers = z.record(z.string(), template.check(z.regex(headerValuePattern, headerValueProblem))).check(
+    withoutProblems((all) =>
+      Object.keys(all).flatMap((name) => {
+        const message = problemOfRequestHeader(name);
+        return message === undefined ? [] : [{ path: [name], message }];
+      }),
+    ),
+  );
+  return {
+    method: optionalField(
+      'The method: GET or POST. Without it, `GET`.',
+      z.enum(['GET', 'POST'], 'must be GET or POST'),
+    ),
+    path: optionalField('The path, after that of `baseUrl`. A query in it is sent with every request.', path, {
+      example: '/api/v1/logs',
+    }),
+    query: optionalField('The query, by name. A parameter whose placeholder has no value is left out.', parameters, {
+      example: { since: '{since}', until: '{until}', limit: '{size}' },
+    }),
+    headers: optionalField('Headers, by name. Without it, `Accept` has the content types of pages.', headers, {
+      example: { Accept: 'application/json; version=2' },
+    }),
+    body: optionalField(
+      'The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.',
+      jsonObject(bodyProblems(withCursor)),
+      { example: { from: '{since}', type: '{filter.type}' } },
+    ),
+    form: optionalField(
+      'In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.',
+      parameters,
+      { example: { oldest: '{since}', latest: '{until}' } },
+    ),
+  };
+}
+
+export const requestFields = requestFieldsWith(false);
+
+export const requestSchema = object({
+  ...requestFields,
+  method: z._default(z.enum(['GET', 'POST'], 'must be GET or POST'), 'GET'),
+  path: z.nonoptional(requestFields.path),
+});
+export type Request = z.infer<typeof requestSchema>;
+
+/** What further requests have in place of fields of `request`. */
+export const furtherRequestSchema = object(requestFieldsWith(true)).check(z.meta({ id: 'api.next.request' }));
+export type FurtherRequest = z.infer<typeof furtherRequestSchema>;
+
+/** Rules of a request whose fields are valid. */
+export const requestRules = ({ method, body, form }: Request): readonly Rule[] => [
+  [['body'], method !== 'POST' && body !== undefined, 'needs the method POST: servers ignore the body of a GET'],
+  [['form'], method !== 'POST' && form !== undefined, 'needs the method POST: servers ignore the body of a GET'],
+  [['form'], body !== undefined && form !== undefined, 'takes the place of body: set only one of them'],
+];
+
+/** Whether a request has the placeholder in its path, its query, its headers or its body. */
+export const uses = ({ body, ...rest }: FurtherRequest, name: string): boolean =>
+  [...templatesIn(body ?? {}), ...scalarsIn(rest, [])].some(({ value }) =>
+    placeholdersIn(String(value)).includes(name),
+  );
+
+/** A request whose placeholders have their values, before it is encoded. */
+export interface RequestParts {
+  /** With the fixed part of the query. */
+  readonly path: string;
+  readonly query: readonly Parameter[];
+  /** What follows the query, encoded already. */
+  readonly rawQuery?: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Undefined: GET, or a form. */
+  readonly body?: JsonObject;
+  readonly form?: readonly Parameter[];
+}
+
+export type Parameter = readonly [name: string, value: string];
+
+/** The keys of a JSON Pointer. */
+export const keysOf = (pointer: string): readonly string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));

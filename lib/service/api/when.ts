@@ -1,0 +1,196 @@
+/** What responses say that are no pages, or pages without reports: conditions, in the order in which they are asked. */
+
+import * as z from 'zod/mini';
+import {
+  oneTypeOf,
+  exactlyOne,
+  field,
+  object,
+  optionalField,
+  type Rule,
+  type SettingsProblem,
+} from '../../core/schema/fields.ts';
+import {
+  type Condition,
+  conditionOf,
+  conditionSchema,
+  type ConditionPart,
+  hasPlace,
+  needsSomething,
+  partsOf,
+  statusesOf,
+  valuesOf,
+} from './condition.ts';
+import { responseHeaderName } from './header-names.ts';
+import type { PageSettings } from './page.ts';
+import { reportsIn, statusesOfPages } from './page.ts';
+import { jsonPath, listPath, problemOfPath, xmlPath } from './paths.ts';
+
+const wait = optionalField(
+  'Where the response says how long to wait: a path in the body, or a header, with seconds or a date. Without it, `Retry-After`, or a delay that grows.',
+  oneTypeOf(
+    [
+      z.string().check(z.minLength(1, 'must not be empty')),
+      exactlyOne({ header: field('The name of the header.', responseHeaderName, { example: 'X-RateLimit-Reset' }) }),
+    ],
+    'must be a path, or have header',
+  ),
+  { example: '/retry_after' },
+);
+
+const throttledSchema = conditionOf('condition.throttled', { wait });
+export type ThrottledPart = ConditionPart & { readonly wait?: string | { readonly header: string } | undefined };
+
+export const whenFields = {
+  throttled: optionalField('Too many requests, or not ready yet, as status 429.', throttledSchema, {
+    example: { at: '/errors/0/code', is: 'THROTTLED' },
+  }),
+  tokenExpired: optionalField(
+    'The credentials are not accepted any more, as status 401: they are renewed once.',
+    conditionSchema,
+    { example: { at: '/code', is: 190 } },
+  ),
+  cursorExpired: optionalField(
+    'The cursor is not accepted any more: the run starts over. Not asked on page 1.',
+    conditionSchema,
+    { example: { at: '/error', is: 'expired' } },
+  ),
+  error: optionalField('An error: the page is a ContractError, which quotes the value.', conditionSchema, {
+    example: { at: '/error' },
+  }),
+  empty: optionalField(
+    'The page has no reports. Asked only if its list is missing or null, so it may name what stands on every page.',
+    conditionSchema,
+    { example: { at: '/total', is: 0 } },
+  ),
+};
+
+export const whenSchema = object(whenFields);
+type When = z.infer<typeof whenSchema>;
+
+/** What the rules of conditions need of the rest of the description. */
+interface Around {
+  readonly page: PageSettings;
+  readonly next: { readonly from: string };
+  readonly last?: Condition | undefined;
+  readonly when?: When | undefined;
+}
+
+/** Every condition of a description, and where it stands there. */
+const conditionsOf = ({ last, when = {} }: Pick<Around, 'last' | 'when'>) => [
+  ...(last === undefined ? [] : [{ path: ['last'], condition: last }]),
+  ...Object.entries(when).flatMap(([name, condition]) =>
+    condition === undefined ? [] : [{ path: ['when', name], condition: condition as Condition }],
+  ),
+];
+
+/** Each part of a condition, and where it stands. */
+const placesOf = (condition: Condition | undefined, path: SettingsProblem['path']) =>
+  partsOf(condition).map((part, index) => ({ part, path: Array.isArray(condition) ? [...path, index] : path }));
+
+export function conditionRules(api: Around): readonly Rule[] {
+  const { page, next, last, when = {} } = api;
+  const all = conditionsOf(api).flatMap(({ path, condition }) => placesOf(condition, path));
+  return [
+    ...all.flatMap(({ part, path }) => rulesOfPlace(part, path, { page, next })),
+    ...placesOf(last, ['last']).flatMap(({ part, path }) => endRules(part, path, page)),
+    ...placesOf(when.empty, ['when', 'empty']).flatMap(({ part, path }) => [
+      ...endRules(part, path, page),
+      ...emptyRules(part, path, api),
+    ]),
+    ...placesOf(when.throttled, ['when', 'throttled']).map(({ part, path }): Rule => {
+      const { wait: at } = part as ThrottledPart;
+      const message = typeof at === 'string' ? problemOfAnyPath(at, part, page) : undefined;
+      return [[...path, 'wait'], message !== undefined, message ?? ''];
+    }),
+    [
+      ['when', 'cursorExpired'],
+      next.from === 'none' && when.cursorExpired !== undefined,
+      'has no meaning with next.from: none, where there is no cursor',
+    ],
+  ];
+}
+
+function rulesOfPlace(part: ConditionPart, path: SettingsProblem['path'], { page, next }: Around): readonly Rule[] {
+  const { at, parameter, reports } = part;
+  const problem = at === undefined ? undefined : problemOfAnyPath(at, part, page);
+  return [
+    [[...path, 'at'], problem !== undefined, problem ?? ''],
+    [[...path, 'parameter'], parameter !== undefined && next.from !== 'link', 'needs next.from: link'],
+    [
+      [...path, 'reports'],
+      reports !== undefined && page.format === 'bytes',
+      'has no meaning in bytes, where reports are not counted',
+    ],
+  ];
+}
+
+/** A response with another status than that of a page may be JSON or XML, whatever its pages are. */
+const problemOfAnyPath = (at: string, part: ConditionPart, page: PageSettings): string | undefined =>
+  isOfPages(part, page) || !(jsonPath.test(at) || xmlPath.test(at)) ? problemOfPath(at, page.format) : undefined;
+
+/** Whether the part is asked of pages. */
+const isOfPages = (part: ConditionPart, page: PageSettings): boolean => {
+  const statuses = statusesOf(part);
+  return statuses.length === 0 || statuses.some((status) => statusesOfPages(page).includes(status));
+};
+
+/** The paths that a check of pages must find. */
+export const pathsOfConditions = ({ page, ...api }: Around): readonly string[] =>
+  conditionsOf(api)
+    .flatMap(({ condition }) => partsOf(condition))
+    .filter((part) => isOfPages(part, page))
+    .flatMap(({ at, wait: waits }: ThrottledPart) => [at, typeof waits === 'string' ? waits : undefined])
+    .filter((path) => path !== undefined);
+
+/** What ends a run, or says that there are no reports, must not be what an error document has, too. */
+function endRules(part: ConditionPart, path: SettingsProblem['path'], page: PageSettings): readonly Rule[] {
+  const statuses = statusesOf(part);
+  const isNamed = hasPlace(part) && part.is !== undefined && needsSomething(part);
+  const isContentless = statuses.every((status) => status === 204);
+  return [
+    [
+      [...path, 'status'],
+      statuses.length > 0 && !hasPlace(part) && part.reports === undefined && isOfPages(part, page),
+      'needs at, header, parameter or reports beside it: every page has this status',
+    ],
+    [
+      [...path, 'status'],
+      !isOfPages(part, page) && !isContentless && !isNamed,
+      'needs at and is beside it, which name a value: other responses have this status, too',
+    ],
+  ];
+}
+
+/** `empty` needs something that is there. That the list is missing proves nothing: an error document lacks it, too. */
+function emptyRules(
+  part: ConditionPart,
+  path: SettingsProblem['path'],
+  { page, last, when = {} }: Around,
+): readonly Rule[] {
+  const list = listPath({ format: page.format, reports: reportsIn(page) });
+  const isAboutList = part.at !== undefined && part.at === list && list !== '';
+  const hasOtherProof = when.error !== undefined || (last !== undefined && partsOf(last).every(needsSomething));
+  return [
+    [
+      [...path, 'reports'],
+      part.reports !== undefined,
+      'has no meaning here: a page with a list and no reports needs no description',
+    ],
+    [
+      [...path, 'is'],
+      part.header !== undefined && valuesOf(part).includes(null),
+      'must name a value: that a header is missing does not say that there are no reports',
+    ],
+    [
+      [...path],
+      hasPlace(part) && part.is === undefined,
+      'must have is: name the value that a page without reports has there',
+    ],
+    [
+      [...path],
+      isAboutList && !hasOtherProof,
+      'needs when.error, or a last that names a value, beside it: error documents often have null there, too',
+    ],
+  ];
+}

@@ -1,0 +1,71 @@
+/** The facts of a response: its head, and once it has been read, its document. */
+
+import type { Description } from '../../api/description.ts';
+import type { PageFacts } from '../../api/next/kind.ts';
+import { InvalidPage } from '../../api/next/kind.ts';
+import { linkTo } from '../../api/next/link.ts';
+import { statusesOfPages } from '../../api/page.ts';
+import type { PathValue } from '../../api/response-facts.ts';
+import { containsKey, presentable } from '../../redaction/redact.ts';
+import type { PageContent } from '../../formats/format-check.ts';
+import { textIn } from '../../formats/formats.ts';
+import { contractError, type ErrorContext } from '../errors.ts';
+import { allValues, type Headers } from './response-headers.ts';
+
+/** A page that was requested. */
+export interface RequestedPage {
+  readonly api: Description;
+  /** The address that was requested. */
+  readonly requested: URL;
+  readonly isFirst: boolean;
+  /** The cursor that was sent, as a text; for the first page, what was sent in its place. */
+  readonly sent: string | undefined;
+  readonly size: number | undefined;
+}
+
+interface Received {
+  readonly statusCode: number;
+  readonly headers: Headers;
+}
+
+const nothing: PathValue = { parent: false };
+
+/** Without `content`, the facts of the head alone. */
+export function factsOf(
+  context: ErrorContext,
+  { api, ...requested }: RequestedPage,
+  { statusCode, headers }: Received,
+  content?: Pick<PageContent, 'value'> & Partial<PageContent>,
+): PageFacts {
+  const quote = (text: string, maxLength: number) => presentable(text, context.keys, maxLength);
+  const header = (name: string) => {
+    const value = headers[name.toLowerCase()];
+    return value === undefined ? undefined : allValues(value);
+  };
+  const trimmed = (value: PathValue): PathValue => ({ ...value, text: textIn(api.page, value) });
+  return {
+    ...requested,
+    status: statusCode,
+    statuses: statusesOfPages(api.page),
+    header,
+    headerNames: Object.keys(headers),
+    isRepeated: (name) => Array.isArray(headers[name.toLowerCase()]),
+    link: () => (api.next.from === 'link' ? linkTo(api.next.at, header('link') ?? '', quote)?.parameters : undefined),
+    value: (path) => (content === undefined ? nothing : trimmed(content.value(path))),
+    reports: content?.reports ?? null,
+    inLastReport: trimmed(content?.inLastReport ?? nothing),
+    isEmpty: false,
+    mayBeSilent: false,
+    quote,
+    hasSecret: (text) => containsKey(text, context.keys),
+  };
+}
+
+/** The result of `read`, with what contradicts the description as a ContractError. */
+export function asContractError<Result>(context: ErrorContext, read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof InvalidPage ? contractError(context, error.message) : error;
+  }
+}

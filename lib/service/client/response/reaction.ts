@@ -1,0 +1,123 @@
+/** What a response says besides pages: the order in which the conditions of `when` are asked, and what follows from each. */
+
+import { epochMsOf, parseHttpDate } from '../../../core/timestamps.ts';
+import {
+  type Condition,
+  evaluate,
+  holds,
+  type ConditionPart,
+  needsBody,
+  partsOf,
+  statusesOf,
+} from '../../api/condition.ts';
+import type { Description } from '../../api/description.ts';
+import type { PageFacts } from '../../api/next/kind.ts';
+import { statusesOfPages } from '../../api/page.ts';
+import type { ThrottledPart } from '../../api/when.ts';
+import { isKeyRejected } from './response-status.ts';
+
+export type Reaction =
+  /** Nothing prevents the response from being a page. */
+  | { readonly kind: 'page' }
+  /** `seconds` undefined: the service does not say how long. */
+  | { readonly kind: 'throttled'; readonly seconds: number | undefined; readonly part?: ConditionPart }
+  | { readonly kind: 'credentials'; readonly part?: ConditionPart }
+  | { readonly kind: 'cursorExpired'; readonly part: ConditionPart }
+  /** The page before was the last one. */
+  | { readonly kind: 'end' }
+  /** A page without content and without reports. */
+  | { readonly kind: 'empty' }
+  | { readonly kind: 'error'; readonly part: ConditionPart }
+  /** The status decides by itself. */
+  | { readonly kind: 'status' };
+
+/** The part of `condition` that holds. */
+function partThatHolds(condition: Condition | undefined, facts: PageFacts): ConditionPart | undefined {
+  if (condition === undefined) return undefined;
+  const { answer, part } = evaluate(condition, facts, { pageStatuses: facts.statuses });
+  return answer === 'holds' ? part : undefined;
+}
+
+/** Whether a condition asks for a value in the body of a response with this status. */
+export const asksBodyOf = (status: number, api: Description): boolean =>
+  [api.last, ...Object.values(api.when ?? {})].some((condition) =>
+    partsOf(condition as Condition | undefined).some((part) => needsBody(part) && statusesOf(part).includes(status)),
+  );
+
+/** The paths in responses that are no pages. */
+export const pathsAsked = ({ last, when = {} }: Description): readonly string[] =>
+  [last, ...Object.values(when)]
+    .flatMap((condition) => partsOf(condition as Condition | undefined))
+    .flatMap(({ at, wait }: ThrottledPart) => [at, typeof wait === 'string' ? wait : undefined])
+    .filter((path) => path !== undefined);
+
+/** Whether the credentials may prove to be rejected only by the body of a page. */
+export const mayRejectInPage = ({ when }: Description): boolean =>
+  partsOf(when?.tokenExpired).some((part) => needsBody(part) && statusesOf(part).length === 0);
+
+/** `now` is compared with dates if the response has none. */
+export function reactionTo(facts: PageFacts, { when = {}, last, page }: Description, now: () => number): Reaction {
+  const { status, isFirst } = facts;
+  const isPage = statusesOfPages(page).includes(status);
+  const isRedirect = status >= 300 && status < 400;
+  const throttled = partThatHolds(when.throttled as Condition | undefined, facts);
+  const retryAfter = readRetryAfter(facts.header('retry-after'), facts, now);
+  if (throttled !== undefined) {
+    const seconds = longest(retryAfter, waitOf(throttled, facts, now));
+    return { kind: 'throttled', seconds, part: throttled };
+  }
+  if (status === 429 || (retryAfter !== undefined && !isPage && !isRedirect))
+    return { kind: 'throttled', seconds: retryAfter };
+  const tokenExpired = partThatHolds(when.tokenExpired, facts);
+  if (tokenExpired !== undefined) return { kind: 'credentials', part: tokenExpired };
+  const cursorExpired = isFirst ? undefined : partThatHolds(when.cursorExpired, facts);
+  if (cursorExpired !== undefined) return { kind: 'cursorExpired', part: cursorExpired };
+  if (isPage) {
+    const error = partThatHolds(when.error, facts);
+    return error === undefined ? { kind: 'page' } : { kind: 'error', part: error };
+  }
+  const asked = { pageStatuses: facts.statuses, onlyPresent: true };
+  if (holds(when.empty, facts, asked)) return { kind: 'empty' };
+  if (!isFirst && holds(last, facts, asked)) return { kind: 'end' };
+  return isKeyRejected(status) ? { kind: 'credentials' } : { kind: 'status' };
+}
+
+const longest = (one: number | undefined, other: number | undefined): number | undefined =>
+  one === undefined || other === undefined ? (one ?? other) : Math.max(one, other);
+
+function waitOf({ wait }: ThrottledPart, facts: PageFacts, now: () => number): number | undefined {
+  if (wait === undefined) return undefined;
+  return readWait(typeof wait === 'string' ? facts.value(wait).text : facts.header(wait.header), facts, now);
+}
+
+/** What `wait` names may be seconds, or the instant at which the wait ends: in seconds or milliseconds since 1970, or in ISO 8601. */
+function readWait(text: string | undefined, facts: PageFacts, now: () => number): number | undefined {
+  const number = text !== undefined && /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
+  if (number !== undefined && number >= minEpochSeconds)
+    return secondsUntil(number < minEpochMs ? number * 1_000 : number, facts, now);
+  const isIso = text !== undefined && /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text);
+  const date = isIso ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(date) ? readRetryAfter(text, facts, now) : secondsUntil(date, facts, now);
+}
+
+/** A smaller number is one of seconds, a larger one a date. */
+const minEpochSeconds = 1_000_000_000;
+const minEpochMs = 100_000_000_000;
+
+/** Seconds to wait, rounded up; undefined if the header is absent, repeated, or neither a number nor a date. */
+export function readRetryAfter(
+  text: string | undefined,
+  facts: Pick<PageFacts, 'header'>,
+  now: () => number,
+): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d+(\.\d+)?$/.test(text)) return Math.min(Math.ceil(Number(text)), Number.MAX_SAFE_INTEGER);
+  const until = parseHttpDate(text);
+  return until === null ? undefined : secondsUntil(epochMsOf(until), facts, now);
+}
+
+/** A date is compared with the response's own Date, so that a wrong local clock does not matter. */
+function secondsUntil(until: number, { header }: Pick<PageFacts, 'header'>, now: () => number): number {
+  const date = parseHttpDate(header('date') ?? '');
+  return Math.max(0, Math.ceil((until - (date === null ? now() : epochMsOf(date))) / 1_000));
+}

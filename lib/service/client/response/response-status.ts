@@ -1,0 +1,170 @@
+/**
+ * Maps the status of a response to an error. The contract specifies neither statuses nor errors: the table in
+ * docs/service-contract.md, section 7, is an assumption, made in this one place.
+ */
+
+import type { ErrorName, ExportError } from '../../../core/errors.ts';
+import type { Auth } from '../../api/auth.ts';
+import { presentable } from '../../redaction/redact.ts';
+import { type ErrorContext, failure } from '../errors.ts';
+import type { Response } from '../exchange.ts';
+
+export interface Requested {
+  /** What the request proves its right with: for a token, the client secret. */
+  readonly credentials: Auth['kind'] | 'client secret' | 'private key' | 'refresh token';
+  /** What it sends of the page before: nothing for the first page, a cursor, the number of the page, or a whole URL. */
+  readonly cursor: 'none' | 'text' | 'number' | 'url';
+  /** The settings that say where a cursor is found and sent. */
+  readonly cursorSettings: string;
+  /** `ApiKeySource.place`. */
+  readonly secretPlace?: string | undefined;
+  /** Whether the cursor was a URL of the service, and led to another path than the first request has. */
+  readonly isOtherPath?: boolean;
+  readonly method: string;
+  /** Without its query. */
+  readonly path: string;
+  /** The settings of the address. */
+  readonly address: string;
+  /** The settings of its fields. Absent: there are none. */
+  readonly fields?: string;
+}
+
+export const isSuccess = (status: number): boolean => status >= 200 && status < 300 && status !== 206;
+export const isKeyRejected = (status: number): boolean => status === 401 || status === 403;
+
+/** The error for a response without success, after any refresh of the API key. `excerpt` is how its body begins. */
+export function statusError(
+  context: ErrorContext,
+  response: Pick<Response, 'statusCode' | 'headers'>,
+  requested: Requested,
+  excerpt: string,
+): ExportError {
+  const [name, explanation] = explain(context, response, requested);
+  return failure(context, name, describeResponse(context, response, explanation, excerpt));
+}
+
+/** A response with another status says that the credentials are not accepted, and so did that to new ones. */
+export function rejectedTokenError(context: ErrorContext, requested: Requested, reason: string): ExportError {
+  const message = `${context.server.name} does not accept the credentials for ${context.label} (${reason})`;
+  return failure(context, 'ConfigurationError', `${message}: ${rejectedCredentials(401, requested)}`);
+}
+
+/** The service asks to wait. `seconds` undefined: it does not say how long. */
+export function throttledError(
+  context: ErrorContext,
+  response: Pick<Response, 'statusCode'>,
+  seconds: number | undefined,
+  excerpt: string,
+): ExportError {
+  const wait = seconds === undefined ? '' : `, retry after ${seconds} s`;
+  const message = describeResponse(context, response, `too many requests${wait}`, excerpt);
+  return failure(context, 'ServiceThrottledError', message, { retryAfterSeconds: seconds });
+}
+
+const describeResponse = (
+  context: ErrorContext,
+  { statusCode }: Pick<Response, 'statusCode'>,
+  explanation: string,
+  excerpt: string,
+): string =>
+  [
+    `${context.server.name} responded with ${statusCode} for ${context.label}`,
+    ...(explanation === '' ? [] : [`: ${explanation}`]),
+    ...(excerpt === '' ? [] : [`. Response: ${excerpt}`]),
+  ].join('');
+
+function explain(
+  context: ErrorContext,
+  { statusCode: status, headers }: Pick<Response, 'statusCode' | 'headers'>,
+  requested: Requested,
+): readonly [name: ErrorName, explanation: string] {
+  const { address } = requested;
+  if (isKeyRejected(status) || (status === 400 && address === 'auth.tokenUrl')) {
+    return ['ConfigurationError', rejectedCredentials(status, requested)];
+  }
+  if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', ''];
+  if (status >= 400 && status < 500) return explainRejection(context, status, requested);
+  if (status >= 300 && status < 400 && status !== 304) {
+    return ['RequestRejectedError', explainRedirect(context, headers.location, requested)];
+  }
+  return ['ContractError', explainOther(status)];
+}
+
+function explainRejection(
+  { server }: ErrorContext,
+  status: number,
+  { cursor, isOtherPath = false, cursorSettings, method, path, address, fields }: Requested,
+): readonly [name: ErrorName, explanation: string] {
+  const url = `${server.base.origin}${path}`;
+  const repeats = 'If every run fails here, check';
+  switch (cursor) {
+    case 'text': {
+      const problem = `${method} ${url} rejected the cursor, which may have expired`;
+      return ['CursorRejectedError', `${problem}. ${repeats} ${cursorSettings}`];
+    }
+    case 'number': {
+      const reason = 'Reports may have been deleted meanwhile, or the service limits how far pages are counted';
+      return ['CursorRejectedError', `${url} has no page of this number. ${reason}. ${repeats} next`];
+    }
+    case 'url': {
+      const problem = `${url}, the address of the next page, ${status === 404 ? 'does not exist' : 'was rejected'}`;
+      if (!isOtherPath) return ['CursorRejectedError', `${problem}. ${repeats} next.at`];
+      const remedy = 'It is not the path of the request. If its parameters suffice, set next.to to {"query": "*"}';
+      return ['RequestRejectedError', `${problem}. ${remedy}`];
+    }
+    case 'none': {
+      if (status === 404) return ['RequestRejectedError', `${url} does not exist. Check ${address}`];
+      const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
+      return ['RequestRejectedError', `the request was rejected. ${advice}`];
+    }
+  }
+}
+
+function explainRedirect(
+  { server, keys }: ErrorContext,
+  location: unknown,
+  { credentials, address, cursor }: Requested,
+): string {
+  const target = typeof location === 'string' ? URL.parse(location, server.base.href) : null;
+  const isSameOrigin = target?.origin === server.base.origin;
+  // Only the origin: the rest of the URL may contain secrets.
+  const origin = target === null ? '' : `; the response redirects to ${presentable(target.origin, keys, 100)}`;
+  if (isSameOrigin) {
+    const remedy =
+      cursor === 'url' ? 'Set next.to to {"query": "*"}, or use the new address' : `Use the new address in ${address}`;
+    return `redirects are not followed, and this one stays on ${presentable(target.origin, keys, 100)}. ${remedy}`;
+  }
+  const forwarded = credentials === 'refresh token' ? credentials : 'API key';
+  return `redirects are not followed, because they would forward the ${forwarded}. Check ${address}${origin}`;
+}
+
+function explainOther(status: number): string {
+  if (status === 304) return 'not modified, although the request has no condition';
+  if (status < 200 || status >= 300) return 'not a valid HTTP status';
+  const problem = status === 206 ? 'a partial response was not requested' : 'not the status of a page';
+  const isOfPages = [201, 203, 206].includes(status);
+  return isOfPages ? `${problem}. If pages have it, set page.status to [200, ${status}]` : problem;
+}
+
+/** It does not say that anything was refreshed: a key from the environment never is. */
+function rejectedCredentials(status: number, { credentials, secretPlace }: Requested): string {
+  const text = rejected[credentials];
+  if (credentials !== 'header' && credentials !== 'basic' && credentials !== 'bearer') return text;
+  const reason = status === 403 ? 'it may be wrong, or not allowed to read reports' : 'it may be wrong or have expired';
+  return `${text}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}`;
+}
+
+const rejected: Readonly<Record<Requested['credentials'], string>> = {
+  none: 'it requires credentials. Describe them in api.auth',
+  header: 'the API key was rejected',
+  basic: 'the pair of user and password was rejected',
+  bearer: 'the token was rejected',
+  oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
+  jwt: 'the access token was rejected, and so was a new one. Check scope and subject, and what the issuer may do',
+  'client secret': 'it rejects the client. Check auth.clientId, auth.scope and the client secret',
+  'refresh token':
+    'it rejects the refresh token or the client. If it says invalid_grant, consent again, and store the new refresh token. Otherwise check ' +
+    'auth.clientId, auth.scope and the client secret',
+  'private key':
+    'it rejects the assertion. Check auth.issuer, auth.subject, auth.audience, auth.scope and the private key',
+};

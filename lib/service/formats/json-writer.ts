@@ -1,0 +1,50 @@
+/** Writes the tokens of a JSON value as text, with its numbers as they were received. */
+
+interface Token {
+  readonly name: string;
+  readonly value: string;
+}
+
+export function createJsonWriter() {
+  let text = '';
+  let needsComma = false;
+  const begin = (characters: string): void => {
+    text += needsComma ? `,${characters}` : characters;
+    needsComma = false;
+  };
+  const end = (characters: string): void => {
+    text += characters;
+    needsComma = true;
+  };
+  const literal = (characters: string): void => {
+    begin(characters);
+    needsComma = true;
+  };
+  const writers: Readonly<Record<string, (value: string) => void>> = {
+    startObject: () => begin('{'),
+    endObject: () => end('}'),
+    startArray: () => begin('['),
+    endArray: () => end(']'),
+    startKey: () => begin('"'),
+    endKey: () => {
+      text += '":';
+    },
+    startString: () => begin('"'),
+    endString: () => end('"'),
+    stringChunk: (value) => {
+      text += JSON.stringify(value).slice(1, -1);
+    },
+    startNumber: () => begin(''),
+    numberChunk: (value) => {
+      text += value;
+    },
+    endNumber: () => end(''),
+    trueValue: () => literal('true'),
+    falseValue: () => literal('false'),
+    nullValue: () => literal('null'),
+  };
+  return {
+    write: ({ name, value }: Token): void => writers[name]?.(value),
+    text: () => text,
+  };
+}
