@@ -284,7 +284,6 @@ export type RunFailure = Stored<typeof failureSchema>;
 const runSchema = z.object({
   export: common.export,
   run: runId,
-  /** Of all runs with the same state. */
   sequence: common.sequence,
   ...period,
   /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
@@ -415,7 +414,7 @@ export const stateSchema = z.object({
   export: text,
   /** 1 for the first state ever written. Each replacement adds one. */
   version: ordinal,
-  /** The sequence of the newest run that began. */
+  /** The sequence of the newest run that began. In the state of an export, bounded runs count, too. */
   sequence: count,
   active: z.optional(runSchema),
   watermark: z.optional(watermarkSchema),

@@ -61,12 +61,14 @@ export async function beginRun(
   const { stateName } = definition;
   const decision = await updateState(log, stateName, async (state) => {
     const decided = await decide({ ...deps, definition }, state, input, command.execution);
-    const bounds = decided.result.act === 'start' ? boundsToCheck(definition, state, input) : undefined;
-    if (bounds !== undefined) {
-      await announceBeginning(deps, stateName, command.execution);
-      await assertNoOverlap(log, definition, bounds, new Set([stateName]));
-    }
-    return decided;
+    const { change, result } = decided;
+    if (definition.bounds === undefined || result.act !== 'start' || change === undefined) return decided;
+    const { execution } = command;
+    const sequence = await announceBeginning(deps, { stateName, execution, minSequence: result.run.sequence });
+    const bounds = boundsToCheck(definition, state, input);
+    if (bounds !== undefined) await assertNoOverlap(log, definition, bounds, new Set([stateName]));
+    const run = { ...result.run, sequence };
+    return { change: { ...change, sequence, active: run }, result: { ...result, run } };
   });
   if (decision.act === 'skip') {
     const { reason, done } = decision;

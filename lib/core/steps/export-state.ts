@@ -55,15 +55,17 @@ export async function updateState<Result>(
  * one that was announced before from beginning unless it has. Whoever reads the states of bounded runs afterwards, and then begins this
  * run, overlaps none: a run that began before is found, and any other has to announce itself again, and finds this one.
  *
+ * Returns the sequence of the run, at least `minSequence`: higher than that of each run that began before, and lower than that of
+ * each regular run that begins afterwards.
+ *
  * Call it between reading and replacing the state of the bounded run. A change of that state prevents its replacement.
  * @throws ServiceUnavailableError, which is retried, while the execution that was announced before is running and has begun nothing
  */
 export async function announceBeginning(
   { definition, log, executions }: Pick<StepDependencies, 'definition' | 'log' | 'executions'>,
-  stateName: string,
-  execution: string,
-): Promise<void> {
-  await updateState(log, definition.name, async (state) => {
+  { stateName, execution, minSequence }: { stateName: string; execution: string; minSequence: number },
+): Promise<number> {
+  return await updateState(log, definition.name, async (state) => {
     const before = state.beginning;
     if (before !== undefined && before.stateName !== stateName) {
       const other = await log.exportState(before.stateName);
@@ -77,7 +79,8 @@ export async function announceBeginning(
       if (!hasBegun)
         await updateState(log, before.stateName, (unchanged) => ({ change: unchanged, result: undefined }));
     }
-    return { change: { ...state, beginning: { stateName, execution } }, result: undefined };
+    const sequence = Math.max(state.sequence + 1, minSequence);
+    return { change: { ...state, sequence, beginning: { stateName, execution } }, result: sequence };
   });
 }
 

@@ -697,8 +697,8 @@ describe('a bounded run', () => {
     const latest = bench.store.objects.get(`${bench.deps.definition.name}/latest.json`);
     const result = completed(await bench.start(bounds));
     expect(result).toMatchObject({ ...bounds, bounded: true, watermark: null });
-    const { version, beginning } = await bench.state();
-    expect(await bench.state()).toEqual({ ...before, version, beginning });
+    const { version, sequence, beginning } = await bench.state();
+    expect(await bench.state()).toEqual({ ...before, version, sequence, beginning });
     expect(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`)).toBe(latest);
     const folder = result.manifest?.replace('/manifest.json', '');
     expect(bench.store.objects.has(`${folder}/run.json`)).toBe(false);
@@ -716,6 +716,23 @@ describe('a bounded run', () => {
     bench.running.add('local:execution-1');
     completed(await bench.with({ script: () => undefined }).start(bounds));
     expect((await bench.state()).active).toBeDefined();
+  });
+
+  it('has a higher sequence than all earlier runs, and a lower one than all later runs, although the clock was ahead', async () => {
+    const bench = aBench();
+    const sequences: number[] = [];
+    const hour = 3_600_000;
+    for (const [ahead, input] of [
+      [hour, {}],
+      [-hour, bounds],
+      [0, {}],
+      [hour, { ...bounds, again: true }],
+      [-hour, {}],
+    ] as const) {
+      bench.advance(ahead);
+      sequences.push(Number(bench.manifest(completed(await bench.start(input)).manifest).sequence));
+    }
+    expect(sequences).toEqual([...new Set(sequences)].sort((one, other) => one - other));
   });
 
   it('is done at the second start, and exported again with again', async () => {

@@ -58,7 +58,7 @@ function checkWriter({ world, writer, findExecution }: Observations, exportName:
   }
 }
 
-/** The start of a bounded run announces itself in the state of its export, and changes nothing else there. */
+/** The start of a bounded run announces itself and takes a sequence in the state of its export, and changes nothing else there. */
 function checkStateWriter(
   { world, writer, findExecution }: Observations,
   label: string,
@@ -70,10 +70,10 @@ function checkStateWriter(
   const isOfBoundedRun = isBounded(findExecution(payload.execution)?.input);
   if (isOfBoundedRun === isBoundedState) return;
   const isAnnouncement = isOfBoundedRun && step === 'BeginRun' && state.beginning?.execution === payload.execution;
-  const { version, beginning, export: exportName, addedBy } = state;
+  const { version, sequence, beginning, export: exportName, addedBy } = state;
   // A later release adds its field to each state.
   const added = addedBy === undefined ? {} : { addedBy };
-  const unchanged = { ...(previous ?? { export: exportName, sequence: 0 }), ...added, version, beginning };
+  const unchanged = { ...(previous ?? { export: exportName }), ...added, version, sequence, beginning };
   if (!isAnnouncement || !isDeepStrictEqual(state, unchanged)) {
     world.violate('a bounded run changes nothing of its export', `${id} writes ${label}`);
   }
