@@ -64,6 +64,7 @@ export function entryItem(page: number, pages: number): Item {
     cycle: page === pages ? null : { tortoise: cursorAfter(1), power: 2 ** 20, steps: page },
     repeats: false,
     emptyPages: 0,
+    equalPages: 1,
   };
   return toEntryItem(serviceName, entry, 1_800_000_000);
 }

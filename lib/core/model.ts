@@ -543,10 +543,14 @@ export const entrySchema = z.object({
   totals: z.object({ reports: z.nullable(count), bytes: count }),
   /** The constant-size state of Brent's cycle detection over the cursors of the slice. */
   cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
-  /** Whether `nextCursor` occurred earlier in the slice. Then its pages repeat, and it must never be published. */
+  /** Whether `nextCursor` occurred earlier in the slice, or the reports are those of the two pages before. Then it must never be published. */
   repeats: z.boolean(),
   /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
   emptyPages: count,
+  /** A digest of the page's reports alone. Absent: the page is compared as a whole. */
+  reportsDigest: z.optional(text),
+  /** Consecutive pages with the same reports up to and including this one; 0 if it has none, or they are not counted. */
+  equalPages: count,
 });
 
 /**

@@ -72,6 +72,8 @@ export interface ReceivedPage extends Pick<
   'nextCursor' | 'serviceTime' | 'transferredBytes' | 'reports' | 'documentRoot'
 > {
   readonly timing: PageTiming;
+  /** A digest of its reports without what is around them, such as the next cursor. Absent: its bytes are compared as a whole. */
+  readonly reportsDigest?: string | undefined;
   /** As received, or `application/octet-stream` if the response has none. */
   readonly contentType: string;
   /** The name of the document root, for messages: without secrets. */

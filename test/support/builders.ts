@@ -259,6 +259,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
     cycle: null,
     repeats: false,
     emptyPages: 0,
+    equalPages: 1,
     ...overrides,
   };
 }
@@ -285,6 +286,7 @@ export interface FetchedPageParts {
   readonly transferredBytes?: number;
   readonly timing?: PageTiming;
   readonly reports?: number | null;
+  readonly reportsDigest?: string | undefined;
   /** Null by default if `reports` is, otherwise `reports`. */
   readonly documentRoot?: string | null;
 }
@@ -294,7 +296,9 @@ export interface FetchedPage extends ReceivedPage {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** A valid response of the service, unless its body throws. */
+let fetchedPages = 0;
+
+/** A valid response of the service, unless its body throws. Its reports are those of no other page. */
 export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
   const { body = '<reports><report/></reports>', reports = 1 } = parts;
   const { documentRoot = reports === null ? null : 'reports' } = parts;
@@ -308,6 +312,7 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     timing: parts.timing ?? { requestedAt: at('2026-11-20T02:00:00Z'), latencyMs: 0 },
     contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
     transferredBytes: parts.transferredBytes,
+    reportsDigest: parts.reportsDigest ?? String((fetchedPages += 1)),
     reports,
     documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
     documentRootText: () => documentRoot ?? '',

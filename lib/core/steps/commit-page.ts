@@ -20,10 +20,10 @@ import {
 import type { PageIdentity, PageSpool, PageStore, ReceivedPage, StepDependencies } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import { detectCycle } from './repeated-cursors.ts';
+import { countEqualPages, detectCycle, maxEqualPages } from './repeated-cursors.ts';
 
 /** A page that is durable in the page store, and the timing of its request; null if the page was adopted. */
-export type DurablePage = StoredPage & Pick<PageEntry, 'timing'>;
+export type DurablePage = StoredPage & Pick<PageEntry, 'timing' | 'reportsDigest'>;
 
 /** A page-log entry that has not been logged yet. */
 export type UnloggedEntry = Omit<PageEntry, 'loggedAt'>;
@@ -49,7 +49,8 @@ export async function storePage(
   received: ReceivedPage,
 ): Promise<DurablePage> {
   const { stored, page } = await spool.put(received);
-  if (stored) return { ...page, timing: received.timing };
+  const { timing, reportsDigest } = received;
+  if (stored) return { ...page, timing, ...(reportsDigest !== undefined && { reportsDigest }) };
   assertSamePage(page, identity);
   return { ...page, timing: null };
 }
@@ -63,18 +64,20 @@ export function toLogEntry(
 ): UnloggedEntry {
   const { nextCursor, reports } = durable;
   const cycle = nextCursor === null ? undefined : detectCycle(predecessor?.cycle ?? null, nextCursor);
+  const equalPages = countEqualPages(durable, predecessor);
   return {
     ...durable,
     export: exportName,
     cursor,
     totals: addPage(predecessor?.totals ?? zeroTotals, durable),
     cycle: cycle?.state ?? null,
-    repeats: cycle?.repeats ?? false,
+    repeats: nextCursor !== null && (cycle?.repeats === true || equalPages >= maxEqualPages),
     emptyPages: reports === 0 ? (predecessor?.emptyPages ?? 0) + 1 : 0,
+    equalPages,
   };
 }
 
-/** Whether the run continues after this page. A run whose cursors repeat does not: it must never be published. */
+/** Whether the run continues after this page. A run whose pages repeat does not: it must never be published. */
 export const hasNextPage = ({ nextCursor, repeats }: UnloggedEntry): boolean => nextCursor !== null && !repeats;
 
 /**

@@ -18,6 +18,7 @@ import {
 import type { StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { describePage } from '../storage/keys.ts';
+import { maxEqualPages } from './repeated-cursors.ts';
 
 export type ExportPageOutcome =
   | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
@@ -75,17 +76,19 @@ export function assertContinues({ limits, request }: ExportDefinition, entry: Pa
       entry.slice === undefined
         ? 'The run is never published; the next start begins a new one'
         : 'The slice is never published; the next start begins it again';
-    throw new ExportError(
-      'RepeatedCursorError',
-      `${capitalize(describePage(entry))} of run ${entry.run} returned a cursor that this run has already used, so its pages repeat. ` +
-        consequence,
-    );
+    const page = `${capitalize(describePage(entry))} of run ${entry.run}`;
+    const problem =
+      entry.equalPages < maxEqualPages
+        ? `${page} returned a cursor that this run has already used, so its pages repeat`
+        : `${page} has the same reports as the ${maxEqualPages - 1} pages before it, although each was requested with another cursor. ` +
+          'The service may ignore the cursor: check where it is sent (api.next.to)';
+    throw new ExportError('RepeatedCursorError', `${problem}. ${consequence}`);
   }
   if (entry.emptyPages >= limits.maxEmptyPages) {
     const hint =
       request.api.pagination === undefined
         ? ''
-        : 'The end of its pages may be described wrongly (api.next.end): if so, correct it and start with --restart. ';
+        : 'The end of its pages may be described wrongly (api.last): if so, correct it and start with --restart. ';
     throw new ExportError(
       'ConfigurationError',
       `Run ${entry.run} reached the limit of ${limits.maxEmptyPages} consecutive pages without reports (maxEmptyPages), and the ` +

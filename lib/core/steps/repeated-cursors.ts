@@ -6,6 +6,8 @@
  * One that occurs twice by accident, with other pages after it, would leave pages in the run twice. It is found before the run is
  * published: 48 bits of each cursor's SHA-256 are enough, 8 MB for a million pages. Only if two are equal, by chance in 2 of 1,000
  * such runs, is the log read again, to compare the cursors themselves.
+ *
+ * An API that ignores the cursor may write another one into every response: then the page itself occurs three times in a row.
  */
 
 import { hash } from 'node:crypto';
@@ -27,6 +29,22 @@ export function detectCycle(state: CycleState | null, next: Cursor): { state: Cy
     ? { state: { tortoise: next, power: state.power * 2, steps: 0 }, repeats: false }
     : { state: { ...state, steps }, repeats: false };
 }
+
+/** So many pages in a row with the same reports are the same page: the API ignores the cursor, and writes another one into every response. */
+export const maxEqualPages = 3;
+
+/** How many consecutive pages have the same reports, up to and including `page`; 0 if it has none, or they are not counted. */
+export function countEqualPages(
+  page: ComparedPage,
+  predecessor: (ComparedPage & { readonly equalPages: number }) | undefined,
+): number {
+  if (page.reports === 0 || page.reports === null) return 0;
+  return predecessor !== undefined && contentOf(page) === contentOf(predecessor) ? predecessor.equalPages + 1 : 1;
+}
+
+type ComparedPage = Pick<PageEntry, 'reports' | 'sha256' | 'reportsDigest'>;
+
+const contentOf = ({ sha256, reportsDigest = sha256 }: ComparedPage): string => reportsDigest;
 
 /**
  * Yields the given log entries, and completes only if each page of a slice was requested with another cursor.

@@ -162,7 +162,8 @@ export function chainProblem(
   if (root && previousRoot && root !== previousRoot) {
     return `${page} has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`;
   }
-  if (entry.repeats) return `${page} returned a cursor that occurred earlier in the run`;
+  if (entry.repeats)
+    return `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`;
   const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, entry);
   if (entry.totals.reports !== reports || entry.totals.bytes !== bytes) {
     return `the totals of ${page} are not those of the page before it plus its own`;

@@ -22,6 +22,8 @@ export interface PageContent {
   readonly value: (path: string) => PathValue;
   /** The value in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
   readonly inLastReport?: PathValue;
+  /** A digest of the reports without what is around them. Absent: the format has none. */
+  readonly reportsDigest?: string | undefined;
   /** The first fields of the root object, with their values if they are short, for messages. Absent: the format has none. */
   readonly rootFields?: readonly RootField[];
 }

@@ -15,6 +15,7 @@ import { getManyValues, none } from 'stream-chain/core';
 import { jsonParser } from 'stream-json/core/parser.js';
 import type { PathValue } from '../api/response-facts.ts';
 import { checkText, type CreateCheck, maxValueLength, type RootField } from './format-check.ts';
+import { createDigest, type Digest } from './digest.ts';
 import { createJsonWriter } from './json-writer.ts';
 
 /** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
@@ -66,7 +67,8 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
   const list = reports === undefined ? undefined : partAt(root, reports.slice(0, -'/*'.length));
   const last = inLastReport === undefined ? undefined : list && addPart(list, '[last]', 'last');
   const inLast = last && partAt(last, inLastReport ?? '');
-  const reader = createJsonReader({ root, hasWhole: whole.length > 0 });
+  const digest = list === undefined ? undefined : createDigest();
+  const reader = createJsonReader({ root, hasWhole: whole.length > 0, list, digest });
   const at = (part: Part | undefined): Found | undefined =>
     part?.parent === undefined ? part && reader.document() : at(part.parent)?.parts.get(part.name);
 
@@ -89,6 +91,7 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
       return {
         reports: found?.type === 'array' ? found.items : isSingle ? 1 : null,
         rootFields: reader.rootFields(),
+        reportsDigest: digest?.value(),
         value(path) {
           const part = partAt(root, path);
           return valueOf(at(part), hasPlace(part));
@@ -114,6 +117,9 @@ interface ReaderOptions {
   readonly many?: boolean;
   /** Whether an object or an array is held as JSON. */
   readonly hasWhole?: boolean;
+  /** What is at this part is added to the digest. */
+  readonly list?: Part | undefined;
+  readonly digest?: Digest | undefined;
 }
 
 interface Token {
@@ -122,7 +128,7 @@ interface Token {
 }
 
 /** Reads text as JSON. Strings, keys and numbers arrive in chunks, of which only those are held that were asked for. */
-export function createJsonReader({ root, many = false, hasWhole = false }: ReaderOptions) {
+export function createJsonReader({ root, many = false, hasWhole = false, list, digest }: ReaderOptions) {
   const parser = jsonParser({ packValues: false, jsonStreaming: many });
   let problem: string | undefined;
   let depth = 0;
@@ -137,6 +143,8 @@ export function createJsonReader({ root, many = false, hasWhole = false }: Reade
   /** The value that is held as JSON, and its writer. */
   let whole: { readonly found: Found; readonly writer: ReturnType<typeof createJsonWriter> } | undefined;
   const rootFields: { name: string; text?: string }[] = [];
+  /** The depth of the list that is being read. */
+  let listDepth = Infinity;
 
   const start = (type: Found['type'], text?: string): OpenValue | undefined => {
     if (depth === 0) documents += 1;
@@ -193,11 +201,13 @@ export function createJsonReader({ root, many = false, hasWhole = false }: Reade
     if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
     if (value === undefined) skipped += 1;
     else open.push(value);
+    if (list !== undefined && value?.parts.includes(list) === true) listDepth = depth;
     if (value?.parts.some(({ isWhole }) => isWhole) === true && whole === undefined)
       whole = { found: value.found, writer: createJsonWriter() };
   };
   const endContainer = (): void => {
     depth -= 1;
+    if (depth < listDepth) listDepth = Infinity;
     const value = skipped > 0 ? undefined : open.pop();
     if (value === undefined) skipped -= 1;
     else end(value);
@@ -254,7 +264,12 @@ export function createJsonReader({ root, many = false, hasWhole = false }: Reade
     if (writer === undefined) held()?.write(token);
     else if (writer.text().length > maxValueLength) problem ??= 'the cursor is too long';
   };
-  const read = hasWhole ? readWholeToken : readToken;
+  const readOne = hasWhole ? readWholeToken : readToken;
+  const readDigested = (token: Token): void => {
+    if (depth >= listDepth) digest?.add(token);
+    readOne(token);
+  };
+  const read = digest === undefined ? readOne : readDigested;
   const parse = (text: string | typeof none): string | undefined => {
     try {
       const tokens = parser(text as string);

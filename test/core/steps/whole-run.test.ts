@@ -933,6 +933,27 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 
+  it('fails the run at the third page in a row with the same reports, although each cursor is another one', async () => {
+    const digests = ['a', 'b', 'b', 'c', 'b', 'b', 'b', 'd'];
+    const bench = anExportBench({
+      script: (_, nth) => aFetchedPage({ nextCursor: cursorAt(nth), reportsDigest: digests[nth - 1] }),
+      limits: { pagesPerInvocation: 2 },
+    });
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: false, pages: 7 });
+    expect(end.message).toContain('Page 7 of run');
+    expect(end.message).toContain('has the same reports as the 2 pages before it');
+    expect(end.message).toContain('api.next.to');
+    expect(manifestsIn(bench)).toEqual([]);
+    expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+  });
+
+  it('completes a run whose last pages have the same reports', async () => {
+    const script: Script = (_, nth) =>
+      aFetchedPage({ nextCursor: nth === 3 ? null : cursorAt(nth), reportsDigest: 'the same' });
+    expect(completed(await anExportBench({ script }).start()).pages).toBe(3);
+  });
+
   it('fails the run if a cursor occurs twice, although other pages follow it', async () => {
     // Cycle detection compares with 4 then.
     const cursors = [1, 2, 3, 4, 3, 5, 6];
@@ -1051,7 +1072,7 @@ describe('a run whose pages have no reports', () => {
     const api = { pagination: 'link', sha256: sha256Of('api'), requestSha256: sha256Of('request') };
     const definition = { request: anExportRequest({ api }) };
     const end = await anExportBench({ script: emptyPages(9), limits: { maxEmptyPages: 3 }, definition }).start();
-    expect(failed(end).message).toContain('api.next.end');
+    expect(failed(end).message).toContain('api.last');
   });
 
   it('completes if they are not counted, or if they are the last ones', async () => {

@@ -16,7 +16,7 @@ import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Exchange, Response } from '../exchange.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
-import { missingList } from './missing-list.ts';
+import { blankRemedy, missingList } from './missing-list.ts';
 import { readBody } from './response-body.ts';
 import { assertFraming, assertNoLateNext, readContentType, readServiceTime, singleValue } from './response-headers.ts';
 
@@ -51,7 +51,10 @@ export async function receivePage(
   if (early !== undefined) onNextCursor?.(cursorOfNext(context, early));
 
   const check = options.createCheck((text) => presentable(text, context.keys, 150));
-  const body = await readBody(exchange, response, { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank });
+  // Nothing of the Report Export Service is described.
+  const remedyIfBlank = api.pagination === undefined ? undefined : blankRemedy;
+  const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, remedyIfBlank };
+  const body = await readBody(exchange, response, reading);
   // That there are no bytes proves something only if a length or chunks say so.
   if (body.bytes === 0 && mayBeBlank) assertFraming(context, headers, false, maxPageBytes);
   const header = kindOf(api.next).header?.(api.next);
@@ -76,6 +79,7 @@ export async function receivePage(
     contentType,
     transferredBytes: isGzip ? body.transferredBytes : undefined,
     reports: proved.reports,
+    reportsDigest: body.content?.reportsDigest,
     documentRoot: rootName === null ? null : toRoot(rootName),
     documentRootText: () => presentable(rootName ?? '', context.keys, 200),
     excerpt: body.excerpt,

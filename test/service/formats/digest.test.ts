@@ -1,0 +1,36 @@
+/** The digest of reports in JSON: it is that of the list alone. */
+
+import { expect, it } from 'vitest';
+import { createJsonCheck } from '../../../lib/service/formats/json.ts';
+
+function digestOf(document: string, at: number = document.length): string | undefined {
+  const check = createJsonCheck({ paths: ['/next'], reports: '/data/*', present: (name) => name });
+  const bytes = Buffer.from(document);
+  check.push(bytes.subarray(0, at));
+  check.push(bytes.subarray(at));
+  const content = check.end();
+  if (typeof content === 'string') throw new Error(content);
+  return content.reportsDigest;
+}
+
+const list = '[{"id":1,"text":"a\\n","tags":[null,true,1.50]},{"id":2}]';
+const page = `{"data":${list},"next":"b"}`;
+
+it('is the same whatever stands around the list, and however the page arrives in pieces', () => {
+  expect(digestOf(`{"took":7,"next":"another","data": ${list}}`)).toBe(digestOf(page));
+  for (let at = 0; at < page.length; at += 1) expect(digestOf(page, at)).toBe(digestOf(page));
+});
+
+it.each([
+  '[{"id":1,"text":"a\\n","tags":[null,true,1.50]},{"id":3}]',
+  '[{"id":1,"text":"a\\n","tags":[null,true,1.5]},{"id":2}]',
+  '[{"id":1,"text":"a\\n","tags":[true,null,1.50]},{"id":2}]',
+  '[{"id":1,"text":"a\\n","tags":[null,false,1.50]},{"id":2}]',
+  '[{"id":"1","text":"a\\n","tags":[null,true,1.50]},{"id":2}]',
+  '[{"id":1,"text":"a\\n"},{"tags":[null,true,1.50],"id":2}]',
+  '[{"id":2},{"id":1,"text":"a\\n","tags":[null,true,1.50]}]',
+  '[{"id":1,"text":"a\\n","tags":[null,true,1.50]}]',
+  '[]',
+])('is another one for other reports: %s', (other) => {
+  expect(digestOf(`{"data":${other},"next":"b"}`)).not.toBe(digestOf(page));
+});
