@@ -169,7 +169,9 @@ function emptyRules(
   { page, last, when = {} }: Around,
 ): readonly Rule[] {
   const list = listPath({ format: page.format, reports: reportsIn(page) });
-  const isAboutList = part.at !== undefined && part.at === list && list !== '';
+  const isDocument = part.at === '';
+  // An object around the list is null where the list would be missing.
+  const isAboutList = !isDocument && part.at !== undefined && `${list}/`.startsWith(`${part.at}/`);
   const hasOtherProof = when.error !== undefined || (last !== undefined && partsOf(last).every(needsSomething));
   return [
     [
@@ -179,8 +181,8 @@ function emptyRules(
     ],
     [
       [...path, 'is'],
-      part.header !== undefined && valuesOf(part).includes(null),
-      'must name a value: that a header is missing does not say that there are no reports',
+      part.is !== undefined && valuesOf(part).includes(null) && !isDocument && !isAboutList,
+      'must name a value: only of the list, or of what contains it, does null say that there are no reports',
     ],
     [
       [...path],

@@ -38,7 +38,9 @@ const describe = (last: Condition | undefined): string => `last: ${JSON.stringif
 
 /** Whether the condition that holds is about the next page itself: a certain text there, or the cursor of the request. */
 const isAbout = (part: ConditionPart | undefined, { from, at }: WithEnd): boolean =>
-  from === 'header' ? part?.header?.toLowerCase() === at.toLowerCase() : from === 'body' && part?.at === at;
+  // That there is anything would make every page the last one.
+  part?.is !== undefined &&
+  (from === 'header' ? part.header?.toLowerCase() === at.toLowerCase() : from === 'body' && part.at === at);
 
 /** What to write if only the last page lacks what contains the next page. */
 function remedyFor({ value }: Found, page: PageFacts, { next, last, page: { format } }: Described<WithEnd>): string {

@@ -14,7 +14,7 @@ interface MissingList {
 }
 
 export function missingList({ list, path, content, api }: MissingList): InvalidPage {
-  if (list === undefined) return new InvalidPage(`it has no bytes. ${remedy('{"at": "", "is": null}')}`);
+  if (list === undefined) return new InvalidPage(`it has no bytes. ${blankRemedy}`);
   const { reports } = api.page as { readonly reports?: string };
   if (list.type === 'object' && list.isEmpty === false && path !== '')
     return new InvalidPage(
@@ -34,11 +34,14 @@ export function missingList({ list, path, content, api }: MissingList): InvalidP
 
 const remedy = (line: string): string => `If this is a page without reports, set when.empty to ${line}`;
 
+/** Of a document without anything in it, or without any bytes. */
+export const blankRemedy = remedy('{"at": "", "is": null}');
+
 /** The line to add, for a document that looks like no error. */
 function proposal(fields: readonly RootField[], content: Partial<PageContent>, { page }: Description): string {
   if (fields.some(({ name }) => /error|exception|fault|message|code|detail/i.test(name))) return '';
   if (page.format !== 'json') return ` ${remedy('a value that only such a page has')}`;
-  if (content.value?.('').isEmpty === true) return ` ${remedy('{"at": "", "is": null}')}`;
+  if (content.value?.('').isEmpty === true) return ` ${blankRemedy}`;
   const field = fields.find(({ text }) => text === '0') ?? fields.find(({ text = '' }) => text !== '');
   if (field?.text === undefined) return ` ${remedy('a value that only such a page has')}`;
   const pointer = `/${field.name.replaceAll('~', '~0').replaceAll('/', '~1')}`;

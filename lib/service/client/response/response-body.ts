@@ -19,6 +19,8 @@ interface BodyOptions {
   readonly check: PageCheck | undefined;
   /** Whether a body without any bytes is not checked: the description says what it means. */
   readonly mayBeBlank?: boolean;
+  /** What to do if such a body is a page. */
+  readonly remedyIfBlank?: string | undefined;
 }
 
 interface ReadBody {
@@ -36,7 +38,7 @@ interface ReadBody {
 export async function readBody(
   exchange: Exchange,
   { body }: Response,
-  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false }: BodyOptions,
+  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false, remedyIfBlank }: BodyOptions,
 ): Promise<ReadBody> {
   const { context } = exchange;
   let bytes = 0;
@@ -46,7 +48,8 @@ export async function readBody(
   const assertSmallEnough = (count: number) => {
     if (count > maxPageBytes) throw pageTooLarge(context, `more than ${maxPageBytes} bytes`, maxPageBytes);
   };
-  const invalid = (problem: string) => contractError(context, `not a ${check?.document} (${problem})`);
+  const invalid = (problem: string, remedy?: string) =>
+    contractError(context, `not a ${check?.document} (${problem})${remedy === undefined ? '' : `. ${remedy}`}`);
 
   const received: AsyncIterator<Uint8Array, undefined> = body[Symbol.asyncIterator]();
   const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
@@ -77,7 +80,7 @@ export async function readBody(
       yield chunk;
     }
     const content = bytes === 0 && mayBeBlank ? undefined : check?.end();
-    if (typeof content === 'string') throw invalid(content);
+    if (typeof content === 'string') throw invalid(content, bytes === 0 ? remedyIfBlank : undefined);
     end = { content };
   }
 

@@ -87,7 +87,7 @@ function explain(
   if (status >= 300 && status < 400 && status !== 304) {
     return ['RequestRejectedError', explainRedirect(context, headers.location, requested)];
   }
-  return ['ContractError', explainOther(status)];
+  return ['ContractError', explainOther(status, requested.cursor)];
 }
 
 function explainRejection(
@@ -138,9 +138,14 @@ function explainRedirect(
   return `redirects are not followed, because they would forward the ${forwarded}. Check ${address}${origin}`;
 }
 
-function explainOther(status: number): string {
+function explainOther(status: number, cursor: Requested['cursor']): string {
   if (status === 304) return 'not modified, although the request has no condition';
   if (status < 200 || status >= 300) return 'not a valid HTTP status';
+  if (status === 204) {
+    const remedy = 'If this is a page without reports, set when.empty to {"status": 204}';
+    const ofLater = '. If the page before was the last one, set last to {"status": 204}, beside what it says now';
+    return `no content. ${remedy}${cursor === 'none' ? '' : ofLater}`;
+  }
   const problem = status === 206 ? 'a partial response was not requested' : 'not the status of a page';
   const isOfPages = [201, 203, 206].includes(status);
   return isOfPages ? `${problem}. If pages have it, set page.status to [200, ${status}]` : problem;
