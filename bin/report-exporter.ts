@@ -13,10 +13,12 @@ const { packageFile } = await import('./package-file.ts');
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    const isSecond = interruption.signal.aborted;
+    const isFirst = !interruption.signal.aborted;
     interruption.abort();
-    // A run survives being killed at any point.
-    if (isSecond) void finishExchange(process.stderr).then(() => process.exit(exitStatuses.interrupted));
+    void finishExchange(process.stderr, isFirst).then(() => {
+      // The first one ends the program cleanly. A run survives being killed at any point.
+      if (!isFirst) process.exit(exitStatuses.interrupted);
+    });
   });
 }
 for (const stream of [process.stdout, process.stderr]) {

@@ -161,10 +161,13 @@ export async function assertNoOverlap(
     const isUnfinished = active !== undefined && selectsSame(selectionOf(active.request), request);
     const run = isUnfinished ? active.run : exportedBy({ ...state, active: undefined }, request)?.result.run;
     if (run === undefined) continue;
+    const remedy = isUnfinished
+      ? 'Start with its bounds to complete it, or abandon it. Or choose bounds beside it, or start with --again'
+      : 'Choose bounds beside it, or start with --again to export them again';
     throw new ExportError(
       'ConfigurationError',
-      `The bounds overlap the bounded ${isUnfinished ? 'unfinished ' : ''}run ${run} of export ${name}, from ${other.since} to ` +
-        `${other.until}, so reports would be in two runs. Choose bounds beside it, or start with --again to export them again`,
+      `The bounds overlap the bounded run ${run} of export ${name}, from ${other.since} to ${other.until}` +
+        `${isUnfinished ? ', which is unfinished' : ''}, so reports would be in two runs. ${remedy}`,
     );
   }
 }

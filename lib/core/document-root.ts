@@ -70,7 +70,7 @@ export const rootOfOtherSlice = ({ documentRoot: root }: Pick<PageEntry, 'docume
         root,
         reason: 'another slice has it',
         remedy:
-          'If that one is no page, start again: until a slice has a second page, the next start exports all of them again',
+          'If that slice has an error document, start again: while no slice has a second page, a start exports all slices again',
       };
 
 /** The expected root of the page after `page`; undefined if the format has none. */
@@ -91,8 +91,10 @@ export function assertRootOfResponse(
 ): ExpectedRoot | undefined {
   const root = received.documentRoot;
   const other = findOther(root, expected);
-  if (other === undefined)
-    return expected ?? (root === null ? undefined : { root, reason: 'an earlier response has it' });
+  if (other === undefined) {
+    if (expected !== undefined || root === null) return expected;
+    return { root, reason: 'an earlier response has it', remedy: 'If that one was an error document, try again' };
+  }
   const excerpt = received.excerpt();
   throw rootError(
     `Report service sent a document with the ${describeRoot(other.found, received.documentRootText())} for ${label}`,

@@ -114,10 +114,13 @@ async function askMfaCode(serialNumber: string, { stdin, stderr, signal }: Comma
   return code.trim();
 }
 
-/** Resolves once the process may end: the result of an exchange of a refresh token would be lost, and the consent with it. */
-export async function finishExchange(stderr: Pick<Terminal, 'write'>): Promise<void> {
+/**
+ * Resolves once the process may end: the result of an exchange of a refresh token would be lost, and the consent with it.
+ * `isFirst`: it is the first interruption, so it says what it waits for.
+ */
+export async function finishExchange(stderr: Pick<Terminal, 'write'>, isFirst: boolean): Promise<void> {
   const { finishedChanges, isExchanging } = await import('../local/renewed-secret.ts');
-  if (isExchanging()) {
+  if (isFirst && isExchanging()) {
     stderr.write('Waiting up to 30 s for the new refresh token: to end now would lose the consent\n');
   }
   await finishedChanges();

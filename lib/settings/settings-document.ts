@@ -83,7 +83,7 @@ function findLines(text: string, lines: Map<string, number>): readonly string[] 
       return;
     }
     if (path.at(-1) === '__proto__' && problems.length < 100) {
-      problems.push(`${line} ${formatPath(path)}: is not possible as a name. Choose another one, or leave it out`);
+      problems.push(`${line} ${formatPath(path)}: cannot be the name of a field. Remove it, or use another name`);
     }
     lines.set(key, line);
     if (node.type === 'Array') {

@@ -54,16 +54,25 @@ describe('a bounded start', () => {
   });
 
   it.each([
-    ['unfinished run', unfinished(january)],
-    ['run', done(january)],
-  ])('is refused if it overlaps another bounded %s', async (what, state) => {
+    [
+      'is unfinished',
+      unfinished(january),
+      ', which is unfinished, so reports would be in two runs. Start with its bounds to complete it, or abandon it. ' +
+        'Or choose bounds beside it, or start with --again',
+    ],
+    [
+      'is complete',
+      done(january),
+      ', so reports would be in two runs. Choose bounds beside it, or start with --again to export them again',
+    ],
+  ])('is refused if it overlaps another bounded run, which %s', async (_, state, end) => {
     const overlapping = bounds('2026-01-31', '2026-02-02');
     const run = state.active?.run ?? state.lastCompleted?.result.run;
     await expect(find([state], overlapping)).rejects.toMatchObject({
       name: 'ConfigurationError',
       message:
-        `The bounds overlap the bounded ${what} ${run} of export nightly, from 2026-01-01T00:00:00Z to ` +
-        '2026-02-01T00:00:00Z, so reports would be in two runs. Choose bounds beside it, or start with --again to export them again',
+        `The bounds overlap the bounded run ${run} of export nightly, from 2026-01-01T00:00:00Z to ` +
+        `2026-02-01T00:00:00Z${end}`,
     });
     expect(await find([state], { ...overlapping, again: true })).toBeUndefined();
   });

@@ -45,7 +45,7 @@ describe('a settings file', () => {
     const api = '"request": {"path": "/logs",\n"query": {\n"__proto__": "x"}}';
     const text = `{"services": {"acme": {"baseUrl": "https://a.example", "api": {${api}}}}, "exports": [{"name": "a"}]}`;
     expect(problemsOfFile(text)).toEqual([
-      'some.json:3 services.acme.api.request.query.__proto__: is not possible as a name. Choose another one, or leave it out',
+      'some.json:3 services.acme.api.request.query.__proto__: cannot be the name of a field. Remove it, or use another name',
     ]);
   });
 

@@ -53,7 +53,7 @@ export async function proveBounds(
     let answer = await requestEmptyInterval(at);
     if (answer === 'rejected') {
       // If this is rejected, too, the service objects to something else than the empty interval.
-      await request(first, `${describePage({ page: 1, slice: first.slice })} of run ${run.run}, before it is stored`);
+      await request(first, `${describePage({ page: 1, slice: first.slice })} of run ${run.run}, to check the bounds`);
       // The rejection may have been that of a gateway.
       answer = await requestEmptyInterval(at);
     }
@@ -83,8 +83,8 @@ const boundsError = ({ definition }: PageRequestsDependencies, run: Run, at: Ins
   const { upperBound = 'the upper bound' } = definition.dates;
   return new ExportError(
     'ConfigurationError',
-    `Report service sent reports for the empty interval from ${at} to ${at}. So it ignores ${upperBound}, or includes reports that are dated ` +
-      'exactly at it, or it ignores the lower bound. Reports would be in two slices or runs. ' +
+    `Report service sent reports for the empty interval from ${at} to ${at}. So it ignores ${upperBound} or the lower bound, ` +
+      `or ${upperBound} includes reports that are dated exactly at it. Reports would be in two slices or runs. ` +
       `Run ${run.run} of export ${run.export} has stored no page. ` +
       'Correct the bounds in the settings, or export without slices and without an upper bound',
   );

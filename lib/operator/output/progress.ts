@@ -120,7 +120,7 @@ function messageOf(event: ExportEvent): string | undefined {
     case 'slice-restarted':
       return `Slice ${event.slice} starts over (pass ${event.attempt}): ${event.reason}`;
     case 'slice-set-aside':
-      return `Slice ${event.slice} waits while the others continue: ${event.error}: ${event.message}`;
+      return `Slice ${event.slice} is set aside: ${event.error}: ${event.message}`;
     case 'service-asked-to-wait': {
       const { seconds, page, slice } = event;
       const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;

@@ -369,6 +369,18 @@ describe('the first page of a slice', () => {
     expect(reportIdsOf(bench, result.manifest)).toEqual(all);
   });
 
+  it('is exported by the next start if the proof was an error document with status 200', async () => {
+    let isDown = true;
+    const errorDocument = aFetchedPage({ reports: 0, documentRoot: 'error', nextCursor: null });
+    const bench = aBench({ script: (request) => (isDown && isProof(request) ? errorDocument : undefined) });
+    const end = failed(await bench.start(sliced));
+    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
+    expect(end.message).toContain('an earlier response has it');
+    expect(end.message).toContain('If that one was an error document, try again');
+    isDown = false;
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+  });
+
   it('stays if a completed run has had its root, or a second page', async () => {
     const isOther = (request: PageRequest) => sliceIn(request) === 4;
     for (const isKnown of [true, false]) {
@@ -584,7 +596,7 @@ describe('the proof of the bounds', () => {
     Object.assign(bench.deps, { service });
     const end = failed(await bench.start({ ...sliced, since: '2026-10-31T23:56:00Z', slice: 'PT4M' }));
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
-    expect(end.message).toContain('it ignores the lower bound');
+    expect(end.message).toContain('it ignores date.lt or the lower bound');
   });
 
   it('is open if the service rejects page 1 of the run, too', async () => {
@@ -602,7 +614,7 @@ describe('the proof of the bounds', () => {
     const end = failed(await bench.start(input));
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
     expect(end.message).toContain(
-      'it ignores date.lt, or includes reports that are dated exactly at it, or it ignores the lower bound',
+      'it ignores date.lt or the lower bound, or date.lt includes reports that are dated exactly at it',
     );
     expect(bench.service.requests).toHaveLength(1);
   });
@@ -770,7 +782,11 @@ describe('a bounded run', () => {
     expect(failed(await other.start(overlapping))).toMatchObject({
       error: 'ConfigurationError',
       run: null,
-      message: expect.stringContaining(`The bounds overlap the bounded ${what} `),
+      message: expect.stringMatching(
+        what === 'run'
+          ? /The bounds overlap .*Z, so reports/
+          : /The bounds overlap .*, which is unfinished, so reports/,
+      ),
     });
     expect(completed(await other.start({ since: until, until: overlapping.until })).reports).toBe(0);
     expect(completed(await other.start({ ...overlapping, again: true })).reports).toBe(1);

@@ -85,7 +85,7 @@ describe('the progress of a run', () => {
     ],
     [
       { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML' },
-      'Slice 7 waits while the others continue: ContractError: not XML',
+      'Slice 7 is set aside: ContractError: not XML',
     ],
     [
       { event: 'service-asked-to-wait', ...ofRun, page: 9, seconds: 59.9994, inside: false },
