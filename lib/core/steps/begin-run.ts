@@ -351,7 +351,7 @@ function boundsOfReplacement(
   if (replaced === undefined || input.since !== undefined || definition.bounds !== undefined) return undefined;
   const { run, since, request } = replaced;
   if (!selectsSame(selectionOf(request), definition.request)) return undefined;
-  const reason = `that of run ${run}, which has no page and is replaced`;
+  const reason = `the since of run ${run}, which has no page and is replaced`;
   return { since, until: chooseUntil(definition, now), reason };
 }
 
