@@ -46,7 +46,7 @@ export async function probeService(
 ): Promise<ProbeResult> {
   const { request } = definition;
   const root = await rootOfFirstProbe(definition, log);
-  const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'a health check page' };
+  const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'page 1 of the next run' };
   const { serviceTime, reports, timing } = (await probePage(service, page, root, { runtime, notify })).received;
   const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - epochMsOf(timing.requestedAt);
   return { reports, latencyMs: timing.latencyMs, clockLeadMs };

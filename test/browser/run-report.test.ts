@@ -80,7 +80,7 @@ const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: 
       '2026-11-20 02:02:02 84 1 0 ms',
       '{"date":{"gte":"2026-11-19T02:00:01Z"},"type":"daily"}',
       'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5cb2d407/manifest.json',
-      'report-exporter verify nightly --run 20261120T020000Z-1f3a5cb2d407 --out ./exports',
+      'npx --no -- report-exporter verify nightly --run 20261120T020000Z-1f3a5cb2d407 --out ./exports',
     ],
   ],
   [

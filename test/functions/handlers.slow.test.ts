@@ -82,7 +82,7 @@ describe('a probe of the service by ExportPage', () => {
     await using deployment = await deploy({}, onRequest(1, errorResponse(503)));
     await expect(probe(deployment)).rejects.toMatchObject({
       name: 'ServiceUnavailableError',
-      message: expect.stringContaining('503 for a health check page'),
+      message: expect.stringContaining('503 for page 1 of the next run'),
     });
     await expect(probe(deployment, 'other')).rejects.toMatchObject({ name: 'ConfigurationError' });
     expect(events('attempt-failed')).toEqual([]);

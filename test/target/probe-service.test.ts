@@ -55,7 +55,7 @@ describe('the check of a service', () => {
   it('waits as the service says, says so, and gives up after a minute', async () => {
     const waits: (number | string)[] = [];
     expect(await probe(onRequest(1, throttled('2')), { waits })).toMatchObject({ reports: 2 });
-    expect(waits).toEqual(['Waiting 2 s before a health check page (Retry-After)', 2_000]);
+    expect(waits).toEqual(['Waiting 2 s before page 1 of the next run (Retry-After)', 2_000]);
     for (const [retryAfter, count] of [
       ['61', 0],
       ['25', 4],

@@ -37,7 +37,7 @@ def identity(report):
 
     Numbers in JSON are text here. Without names of columns, a row of CSV is a list.
     """
-    return report.get("id")
+    return report.get("id") if hasattr(report, "get") else None
 
 
 class Directory:

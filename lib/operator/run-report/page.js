@@ -155,7 +155,7 @@
       ['Page size', request && (request.size === null ? 'default of the service' : plural(request.size, 'report'))],
     ]);
     const canVerify = state !== 'abandoned' && state !== 'empty';
-    const verify = `report-exporter verify ${run.export} --run ${run.run} ${deploymentOption}`;
+    const verify = `npx --no -- report-exporter verify ${run.export} --run ${run.run} ${deploymentOption}`;
     showFacts('#files', [
       ['Manifest', run.manifest === null ? 'not written; nothing is published' : code(run.manifest)],
       ['Folder', code(run.folder)],

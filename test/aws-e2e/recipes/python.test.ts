@@ -183,6 +183,8 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
       text.replace('return report.get("id")', 'return report[0] if isinstance(report, list) else report.get("id")'),
     );
     const database = join(consumed.source, 'paths.sqlite');
+    const unchanged = consumed.run(python, [script, consumed.source, consumed.name, database]);
+    await expect(unchanged).rejects.toThrow('has no identity: ["r3", "0.10"]\nChange identity() in this program.');
     await consumed.run(python, [program, consumed.source, consumed.name, database]);
     const { reports } = readDatabase(database);
     expect(reports.map(({ id }) => id)).toEqual(['r1', 'r2', 'r3', 'r4']);
