@@ -141,7 +141,9 @@ export function mutationsOf(valid: unknown): fc.Arbitrary<unknown> {
       if (act === 'replace') return withValue(value, path, () => other);
       if (act === 'remove') return withValue(value, path, undefined);
       return withValue(value, path, (old) =>
-        typeof old === 'object' && old !== null && !Array.isArray(old) ? withOwnProperty(old, name, other) : other,
+        typeof old === 'object' && old !== null && !Array.isArray(old)
+          ? withOwnProperty({ ...old }, name, other)
+          : other,
       );
     }, structuredClone(valid)),
   );

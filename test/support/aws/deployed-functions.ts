@@ -1,5 +1,6 @@
 /** The functions of a service as they are deployed, on a local AWS. */
 
+import { lambdaPlatform } from '../../../lib/aws/lambda/platform.ts';
 import { afterEach, beforeEach, vi } from 'vitest';
 import { beginRunHandler } from '../../../functions/begin-run.ts';
 import { exportPageHandler } from '../../../functions/export-page.ts';
@@ -12,7 +13,7 @@ import {
   settingsVersion,
 } from '../../../lib/settings/deployed-settings.ts';
 import type { BucketSettings } from '../../../lib/settings/deployment-settings.ts';
-import type { Functions } from '../export/function-machine.ts';
+import { type Functions, monotonicNow } from '../export/function-machine.ts';
 import { aDeployment } from '../settings.ts';
 import type { LocalAws } from './local-aws.ts';
 
@@ -52,9 +53,10 @@ export function deployedFunctions(
   // The SDK reads its endpoints, region and credentials from the environment of the process.
   for (const [name, value] of Object.entries(environment)) if (name.startsWith('AWS_')) vi.stubEnv(name, value);
   const loadSettings = () => settingsOf(settings);
+  const runtime = { ...lambdaPlatform.runtime, monotonicNow };
   return {
     BeginRun: beginRunHandler(environment, loadSettings),
-    ExportPage: exportPageHandler(environment, loadSettings),
+    ExportPage: exportPageHandler(environment, loadSettings, { ...lambdaPlatform, runtime }),
     FinishRun: finishRunHandler(environment, loadSettings),
     FailRun: failRunHandler(environment, loadSettings),
   };

@@ -1,5 +1,6 @@
 /** Runs the deployed state machine with the given functions, passing payloads and results as Step Functions does. */
 
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import { asRunId, type Invocation, type LoopState } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
@@ -56,8 +57,18 @@ export const definition = stateMachine({
 });
 export const stateMachineArn = 'arn:aws:states:us-east-1:123456789012:stateMachine:reports';
 
+let skippedMs = 0;
 /** Delays before retries and in Wait states take no time. */
-const time = { now: Date.now, sleep: async () => {}, after: () => () => {} };
+const time = {
+  now: Date.now,
+  sleep: async (ms: number) => {
+    skippedMs += ms;
+  },
+  after: () => () => {},
+};
+
+/** The clock of a process that has lived through these delays. */
+export const monotonicNow = (): number => systemRuntime.monotonicNow() + skippedMs;
 
 /** Runs one execution. */
 export async function execute(
