@@ -1124,6 +1124,13 @@ export interface ApiPageProps {
    */
   readonly columns?: string | null | undefined;
   /**
+   * The character between the fields of a row, in CSV.
+   *
+   * @default - a comma
+   * @example ';'
+   */
+  readonly delimiter?: ',' | ';' | '	' | '|' | null | undefined;
+  /**
    * The content types of pages.
    *
    * @default - those of the format

@@ -31,7 +31,12 @@ const reportsOf = {
 };
 const types = z.readonly(
   z
-    .array(text(/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/, 'must be a content type in lower case, without parameters'))
+    .array(
+      text(
+        /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/,
+        'must be a content type in lower case, without parameters. Those of the request are in request.headers.Accept',
+      ),
+    )
     .check(z.minLength(1, 'must not be empty')),
 );
 const columns = z.string().check(
@@ -39,6 +44,7 @@ const columns = z.string().check(
   z.maxLength(65_536, 'must have at most 65,536 characters'),
   z.refine((row) => !/[\r\n]$/.test(row), 'must not end with a line break'),
 );
+const delimiter = z.literal([',', ';', '\t', '|'], 'must be a comma, a semicolon, a tab or |');
 const status = z.readonly(
   z.array(z.literal([200, 201, 203, 206], 'must be 200, 201, 203 or 206')).check(z.minLength(1, 'must not be empty')),
 );
@@ -63,6 +69,9 @@ export const pageFields = {
     columns,
     { example: 'id,date,text' },
   ),
+  delimiter: optionalField('The character between the fields of a row, in CSV. Without it, a comma.', delimiter, {
+    example: ';',
+  }),
   types: optionalField('The content types of pages. Without it, those of the format.', types, {
     example: ['application/vnd.acme+json'],
   }),
@@ -82,13 +91,14 @@ export const pageSchema = z.discriminatedUnion(
       format: z.literal('csv'),
       reports: z.optional(reportsOf.csv),
       columns: z.optional(columns),
+      delimiter: z.optional(delimiter),
       ...common,
     }),
     object({ format: z.literal('bytes'), ...common, types: z.readonly(types) }),
   ],
   { error: ({ code }) => (code === 'invalid_union' ? `must be one of ${formats.join(', ')}` : undefined) },
 );
-/** `single`, `columns` and `reports` are those of the formats that have them. */
+/** `single`, `columns`, `delimiter` and `reports` are those of the formats that have them. */
 export type PageSettings = z.infer<typeof pageSchema>;
 
 export const pageRules = (page: PageSettings): readonly Rule[] => [

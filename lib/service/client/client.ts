@@ -143,6 +143,7 @@ export function createServiceClient(
       createGunzip,
       createCheck,
       assertPage,
+      sleep: clock.sleep,
     });
   }
 

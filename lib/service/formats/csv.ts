@@ -1,6 +1,6 @@
 /**
- * Checks that a page is a CSV table (RFC 4180) with commas, in which all rows have as many fields as the first. For
- * example
+ * Checks that a page is a CSV table (RFC 4180), in which all rows have as many fields as the first. Commas separate them, or the
+ * `delimiter`. For example
  *
  *     id,text
  *     1,"two
@@ -9,25 +9,31 @@
  * has one report: the first row contains the names of the columns, by which another table is recognized, of an error for
  * example. With `"reports": "/*"` it is a report too, and a page without rows is empty. There are no paths.
  *
- * Line breaks outside quotes are all CRLF or all LF, and the last row has one, too: otherwise, a row that is cut off
- * in its last field would look complete. A page that is cut off between two rows does: only its length or its transfer
- * encoding shows that.
+ * Line breaks outside quotes are all CRLF or all LF. The last row may have none, and a blank line may follow it. So a page that is cut
+ * off looks complete: only its length or its transfer encoding shows that, and one of them is required.
  *
- * Written here because csv-parse and papaparse accept a row that is cut off in its last field, NUL characters and other
- * encodings, and hold whole fields in memory.
+ * Written here because csv-parse and papaparse accept NUL characters and other encodings, and hold whole fields in memory.
  */
 
 import { checkText, type CreateCheck, maxValueLength } from './format-check.ts';
 
 const quote = 0x22;
-const comma = 0x2c;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 
 /** What has just been read. */
-type State = 'row' | 'comma' | 'text' | 'quoted text' | 'quote in quoted text' | 'carriage return';
+type State =
+  | 'row'
+  | 'delimiter'
+  | 'text'
+  | 'quoted text'
+  | 'quote in quoted text'
+  | 'carriage return'
+  | 'carriage return of a blank line'
+  | 'blank line';
 
-export const createCsvCheck: CreateCheck = ({ reports }) => {
+export const createCsvCheck: CreateCheck = ({ reports, delimiter = ',' }) => {
+  const separator = delimiter.charCodeAt(0);
   const hasNames = reports === undefined;
   /** The first row, and where in the text that is being read it ends. */
   let firstRow = '';
@@ -40,27 +46,37 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
   let lineBreak: 'CRLF' | 'LF' | undefined;
 
   const endRow = (): string | undefined => {
-    const found = state === 'carriage return' ? 'CRLF' : 'LF';
-    lineBreak ??= found;
     if (columns === undefined) firstRowEnd = position;
     columns ??= fields;
-    if (found !== lineBreak) return `ends with ${found}, other rows with ${lineBreak}`;
     if (fields !== columns) return `has ${fields} fields, the first row ${columns}`;
     rows += 1;
     fields = 1;
     state = 'row';
     return undefined;
   };
+  const endLine = (): string | undefined => {
+    const found = state === 'carriage return' ? 'CRLF' : 'LF';
+    lineBreak ??= found;
+    return found === lineBreak ? endRow() : `ends with ${found}, other rows with ${lineBreak}`;
+  };
+  /** Some readers skip blank rows, others do not. So only the last line may be blank. */
+  const readBlankLine = (character: number): string | undefined => {
+    if (rows === 0 || state === 'blank line') return 'is blank';
+    if (character === lineFeed) state = 'blank line';
+    else if (character === carriageReturn && state === 'row') state = 'carriage return of a blank line';
+    else return 'is blank';
+    return undefined;
+  };
   /** Reads a character outside quoted text. */
   const readCharacter = (character: number): string | undefined => {
     const isLineBreak = character === lineFeed || character === carriageReturn;
-    // Some readers skip blank rows, others do not.
-    if (isLineBreak && state === 'row') return 'is blank';
-    if (character === lineFeed) return endRow();
+    const isBlank = state === 'blank line' || state === 'carriage return of a blank line';
+    if (isBlank || (isLineBreak && state === 'row')) return readBlankLine(character);
+    if (character === lineFeed) return endLine();
     if (state === 'carriage return') return 'contains a carriage return without a line feed';
-    if (character === comma) {
+    if (character === separator) {
       fields += 1;
-      state = 'comma';
+      state = 'delimiter';
     } else if (character === carriageReturn) {
       state = 'carriage return';
     } else if (character === quote) {
@@ -99,7 +115,9 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
     },
     end() {
       if (state === 'quoted text') return `row ${rows + 1} has no closing quote`;
-      if (state !== 'row') return `row ${rows + 1} has no line break at its end: it may be cut off`;
+      if (state.startsWith('carriage return')) return `row ${rows + 1} contains a carriage return without a line feed`;
+      const problem = state === 'row' || state === 'blank line' ? undefined : endRow();
+      if (problem !== undefined) return `row ${rows + 1} ${problem}`;
       if (!hasNames) return { reports: rows };
       if (rows === 0) return 'there is no row with the names of the columns';
       return { reports: rows - 1, rootName: firstRow.replace(/\r$/, '') };

@@ -45,6 +45,8 @@ export interface CheckOptions {
   readonly whole?: readonly string[];
   /** Whether an object in the place of the list is one report. */
   readonly single?: boolean;
+  /** The character between the fields of a row. Without it, a comma. */
+  readonly delimiter?: string | undefined;
   /** How a problem quotes a name from the page. */
   readonly present: (name: string) => string;
 }
@@ -91,7 +93,7 @@ export function checkText(reader: TextReader): FormatCheck {
       for (let start = 0; start < chunk.length && problem === undefined; start += pieceBytes) {
         const piece = chunk.subarray(start, start + pieceBytes);
         const found = readPiece(piece);
-        if (found !== undefined) problem = `at or shortly after byte ${bytes}: ${found}`;
+        if (found !== undefined) problem = `${found}, near byte ${bytes.toLocaleString('en')}`;
         bytes += piece.length;
       }
       return problem;

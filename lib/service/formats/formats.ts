@@ -45,6 +45,7 @@ export async function loadPageCheck(api: Pick<Api, 'page' | 'next' | 'last' | 'w
     whole: pathsOfWhole(api),
     reports: reportsIn(page),
     single: page.format === 'json' && page.single === true,
+    delimiter: page.format === 'csv' ? page.delimiter : undefined,
     inLastReport: next.from === 'report' ? next.at : undefined,
   };
   return (present) => Object.assign(createCheck({ ...options, present }), { document });

@@ -25,6 +25,9 @@ const maxDepth = 1_000;
 const maxRootFields = 10;
 const maxRootText = 60;
 
+/** How many characters of a string the parser holds until more arrive: those of an escape. */
+const maxPending = 6;
+
 /** A value that was asked for, or one that may contain it. Nothing else is held. */
 interface Part {
   readonly path: string;
@@ -145,6 +148,10 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
   const rootFields: { name: string; text?: string }[] = [];
   /** The depth of the list that is being read. */
   let listDepth = Infinity;
+  /** Whether the text read so far ends in a string or a key. */
+  let isInString = false;
+  /** The end of the text before, which the parser may still hold. */
+  let before = '';
 
   const start = (type: Found['type'], text?: string): OpenValue | undefined => {
     if (depth === 0) documents += 1;
@@ -231,15 +238,20 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
       case 'numberChunk':
         return readChunk(value);
       case 'startKey':
+        isInString = true;
         return startKey();
       case 'endKey':
+        isInString = false;
         keyOf = undefined;
         return;
       case 'startString':
+        isInString = true;
         return startScalar('string', '');
       case 'startNumber':
         return startScalar('number', '');
       case 'endString':
+        isInString = false;
+        return endScalar();
       case 'endNumber':
         return endScalar();
       case 'trueValue':
@@ -279,7 +291,10 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
         if (problem !== undefined) break;
       }
     } catch (error) {
-      problem ??= (error as Error).message.replace(/^Parser (has|cannot parse input:) /, '');
+      const read = text === none ? '' : String(text);
+      problem ??= problemOf(error as Error, { before, text: read, isInString });
+    } finally {
+      if (text !== none) before = (before + String(text)).slice(-maxPending);
     }
     return problem;
   };
@@ -298,6 +313,38 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
     document: () => document,
     rootFields: (): readonly RootField[] => rootFields,
   };
+}
+
+/** The parser's message, as a person understands it. */
+function problemOf({ message }: Error, place: Place): string {
+  if (/expected a string value/.test(message)) return 'it ends inside a string';
+  if (/unexpected characters/.test(message)) return 'text after the end of the document';
+  if (/escaped characters/.test(message)) return problemInString(place);
+  return message.replace(/^Parser (has|cannot parse input:) /, '');
+}
+
+interface Place {
+  readonly before: string;
+  readonly text: string;
+  readonly isInString: boolean;
+}
+
+/** The character that a string must not have as it is. */
+function problemInString({ before, text, isInString }: Place): string {
+  let isInside = isInString;
+  for (const [found] of text.matchAll(/\\(?:["\\/bfnrt]|u[\da-f]{4})|["\\\u0000-\u001f]/gi)) {
+    if (found === '"') isInside = !isInside;
+    else if (isInside && found.length === 1) return `${nameOf(found)} inside a string`;
+  }
+  const [found = '\\'] = /[\u0000-\u001f]/.exec(before) ?? [];
+  return `${nameOf(found)} inside a string`;
+}
+
+function nameOf(character: string): string {
+  if (/[\n\r]/.test(character)) return 'a line break';
+  if (character === '\t') return 'a tab';
+  if (character === '\\') return 'a backslash without a valid escape';
+  return `the control character U+${character.charCodeAt(0).toString(16).padStart(4, '0').toUpperCase()}`;
 }
 
 /** The parts that the next value in an object or an array may be. */

@@ -33,14 +33,16 @@ describe('a JSON document', () => {
     ['cut off in a string', '{"data":"x', 'not complete'],
     ['cut off in a character', Buffer.from('["ä').subarray(0, -1), 'ends in the middle of a character'],
     ['a number, which may be cut off', '12', 'neither an object nor an array'],
-    ['a second document', '{}{}', 'byte 0: unexpected characters'],
-    ['text after it', '{}x', 'unexpected characters'],
+    ['a second document', '{}{}', 'text after the end of the document, near byte 0'],
+    ['text after it', '{}x', 'text after the end of the document'],
     ['invalid UTF-8', bytesIn(0xff), 'not UTF-8'],
     ['an overlong character', bytesIn(0xc0, 0xaf), 'not UTF-8'],
     ['the bytes of half a surrogate pair', bytesIn(0xed, 0xa0, 0x80), 'not UTF-8'],
     ['UTF-16', Buffer.from('\uFEFF{"a":1}', 'utf16le'), 'not UTF-8'],
     ['Latin-1', Buffer.from('["ä"]', 'latin1'), 'not UTF-8'],
-    ['a NUL in a string', '["a\0b"]', 'escaped characters'],
+    ['a NUL in a string', '["a\0b"]', 'the control character U+0000 inside a string'],
+    ['a tab in a key', '{"\\"a\tb":1}', 'a tab inside a string'],
+    ['an unknown escape', '["a",\n"\\x0012"]', 'a backslash without a valid escape inside a string'],
     ['a comment', '[1/*x*/]', "expected ','"],
     ['a byte order mark inside', '[\uFEFF1]', 'expected a value'],
     ['two byte order marks', '\uFEFF\uFEFF[]', 'expected a value'],
@@ -55,10 +57,19 @@ describe('a JSON document', () => {
     const jsonCheck = createJsonCheck({ paths: [], present: (name) => name });
     expect(jsonCheck.push(Buffer.from(`[${' '.repeat(20_000)}`))).toBeUndefined();
     const problem = jsonCheck.push(Buffer.from('}'));
-    expect(problem).toBe('at or shortly after byte 20001: expected a value');
+    expect(problem).toBe('expected a value, near byte 20,001');
     expect(jsonCheck.push(Buffer.from('1]'))).toBe(problem);
     expect(jsonCheck.end()).toBe(problem);
   });
+});
+
+it('names a line break inside a string, and a place near it', () => {
+  const items = Array.from({ length: 500 }, (_, id) => ({ id, text: 'a'.repeat(30) }));
+  const text = JSON.stringify({ items }).replace('"id":430,"text":"a', '"id":430,"text":"a\n');
+  expect(check(text).problem).toBe('a line break inside a string, near byte 16,384');
+  expect(checkPage(createJsonCheck, bytewise(text)).problem).toMatch(
+    /^a line break inside a string, near byte 2\d,\d{3}$/,
+  );
 });
 
 describe('reports', () => {

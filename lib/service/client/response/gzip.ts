@@ -12,12 +12,13 @@ import { contractError, type ErrorContext, failure } from '../errors.ts';
 import { allValues, type Header, quote } from './response-headers.ts';
 
 /**
- * Whether a body is in gzip; otherwise, it was sent as it is. `x-gzip` is another name of `gzip` (RFC 9110, section 8.4.1.3).
+ * Whether a body is in gzip; otherwise, it was sent as it is. `x-gzip` is another name of `gzip` (RFC 9110, section 8.4.1.3). Some
+ * services give the charset instead of an encoding: `utf-8` is none.
  * @throws ContractError if it has another encoding, several, or gzip that is not accepted
  */
 export function isInGzip(context: ErrorContext, contentEncoding: Header, isAccepted: boolean): boolean {
   const value = allValues(contentEncoding);
-  if (/^(identity)?$/i.test(value)) return false;
+  if (/^(identity|utf-?8)?$/i.test(value)) return false;
   if (isAccepted && /^(x-)?gzip$/i.test(value)) return true;
   const expected = isAccepted ? 'identity, gzip' : 'identity';
   throw contractError(context, `content encoding ${quote(context, value)}; only ${expected} is accepted`);

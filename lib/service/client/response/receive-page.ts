@@ -1,7 +1,7 @@
 /** Reads a response with the status of a page: it must prove that it is a complete page, and say what follows. */
 
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
-import type { FetchOptions, ReceivedPage } from '../../../core/ports.ts';
+import type { Clock, FetchOptions, ReceivedPage } from '../../../core/ports.ts';
 import { type Condition, evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
@@ -15,16 +15,25 @@ import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Exchange, Response } from '../exchange.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
+import { excerptOfText, readBeginning } from './excerpt.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
 import { blankRemedy, missingList } from './missing-list.ts';
 import { readBody } from './response-body.ts';
-import { assertFraming, assertNoLateNext, readContentType, readServiceTime, singleValue } from './response-headers.ts';
+import {
+  assertFraming,
+  assertNoLateNext,
+  problemOfContentType,
+  readContentType,
+  readServiceTime,
+  singleValue,
+} from './response-headers.ts';
 
 export interface PageOptions extends Pick<FetchOptions, 'sink' | 'onNextCursor'> {
   readonly compression: boolean;
   readonly maxPageBytes: number;
   readonly createGunzip: CreateGunzip | undefined;
   readonly createCheck: CreatePageCheck;
+  readonly sleep: Clock['sleep'];
   /** Throws the error for what a document says that is no page. */
   readonly assertPage: (facts: PageFacts, excerpt: () => string) => void;
 }
@@ -43,7 +52,8 @@ export async function receivePage(
   const mayBeBlank = saysBlank(api);
   const isBlank = mayBeBlank && singleValue(headers['content-length']) === '0';
   const isGzip = isInGzip(context, headers['content-encoding'], options.compression);
-  const contentType = isBlank ? ownType(api) : readContentType(context, headers, api.page);
+  if (!isBlank) await assertContentType(context, response, api, options);
+  const contentType = isBlank ? ownType(api) : readContentType(context, headers);
   assertFraming(context, headers, isGzip || showsEnd(api.page), maxPageBytes);
 
   const head = factsOf(context, page, response);
@@ -84,6 +94,19 @@ export async function receivePage(
     documentRootText: () => presentable(rootName ?? '', context.keys, 200),
     excerpt: body.excerpt,
   };
+}
+
+/** A login page or an error of a gateway is recognized by how it begins. @throws ContractError */
+async function assertContentType(
+  context: ErrorContext,
+  response: Response,
+  { page }: Description,
+  { sleep }: Pick<PageOptions, 'sleep'>,
+): Promise<void> {
+  const problem = problemOfContentType(context, response.headers, page);
+  if (problem === undefined) return;
+  const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, { sleep }));
+  throw contractError(context, excerpt === '' ? problem : `${problem}. Response: ${excerpt}`);
 }
 
 /** A page without content and without reports, such as one with status 204. Nothing of the body is stored. */

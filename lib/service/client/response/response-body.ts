@@ -8,7 +8,7 @@ import { contractError } from '../errors.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './excerpt.ts';
 import type { Exchange, Response } from '../exchange.ts';
 import { type CreateGunzip, gunzip } from './gzip.ts';
-import { pageTooLarge } from './response-headers.ts';
+import { pageTooLarge, singleValue } from './response-headers.ts';
 
 interface BodyOptions {
   readonly sink: FetchOptions['sink'];
@@ -37,7 +37,7 @@ interface ReadBody {
 /** Passes the body to `sink`. Resolves once it has all of it, and it is complete. @throws errors of `sink` unchanged */
 export async function readBody(
   exchange: Exchange,
-  { body }: Response,
+  { body, headers }: Response,
   { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false, remedyIfBlank }: BodyOptions,
 ): Promise<ReadBody> {
   const { context } = exchange;
@@ -48,8 +48,15 @@ export async function readBody(
   const assertSmallEnough = (count: number) => {
     if (count > maxPageBytes) throw pageTooLarge(context, `more than ${maxPageBytes} bytes`, maxPageBytes);
   };
-  const invalid = (problem: string, remedy?: string) =>
-    contractError(context, `not a ${check?.document} (${problem})${remedy === undefined ? '' : `. ${remedy}`}`);
+  const excerpt = () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys);
+  const invalid = (problem: string, remedy?: string) => {
+    const isWhole = singleValue(headers['content-length']) === String(transferredBytes) && bytes <= maxExcerptBytes;
+    // An error page in place of JSON or CSV. What XML is broken by is in its middle.
+    const isMarkup = beginning.find((byte) => byte > 0x20) === 0x3c && check?.document.includes('XML') === false;
+    const shown = isMarkup ? excerptOf(beginning, isWhole, context.keys) : '';
+    const more = [remedy, shown === '' ? undefined : `It begins with ${shown}`].filter((text) => text !== undefined);
+    return contractError(context, [`not a ${check?.document} (${problem})`, ...more].join('. '));
+  };
 
   const received: AsyncIterator<Uint8Array, undefined> = body[Symbol.asyncIterator]();
   const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
@@ -90,7 +97,7 @@ export async function readBody(
   return {
     bytes,
     transferredBytes,
-    excerpt: () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys),
+    excerpt,
     ...end,
   };
 }

@@ -34,21 +34,23 @@ export function assertNoLateNext(
   throw contractError(context, `it has the trailer ${found}, but the header ${header} is expected. Check the vendor`);
 }
 
-/**
- * The content type as received, or `application/octet-stream`.
- * @throws ContractError if it is not that of a page, or not in UTF-8, unless its bytes may be anything; or if the content type,
- *   which is stored with the page, contains the API key
- */
-export function readContentType(context: ErrorContext, headers: Headers, page: PageSettings): string {
-  const type = allValues(headers['content-type']);
+/** Why the content type is not that of a page in UTF-8; of `bytes`, not that of a page. undefined: it is. */
+export function problemOfContentType(context: ErrorContext, headers: Headers, page: PageSettings): string | undefined {
   const types = mediaTypesOf(page);
   const isText = page.format !== 'bytes';
   const { essence = '', params } = mediaType(headers['content-type']) ?? {};
   const charset = params?.get('charset') ?? 'utf-8';
-  if (types.length > 0 && !(types.includes(essence) && (!isText || namesUtf8.test(charset)))) {
-    const expected = `${types.join(' or ')}${isText ? ' in UTF-8' : ''}`;
-    throw contractError(context, `content type ${quote(context, type)} instead of ${expected}`);
-  }
+  if (types.length === 0 || (types.includes(essence) && (!isText || namesUtf8.test(charset)))) return undefined;
+  const expected = `${types.join(' or ')}${isText ? ' in UTF-8' : ''}`;
+  return `content type ${quote(context, contentTypeIn(headers['content-type']))} instead of ${expected}`;
+}
+
+/**
+ * The content type as received, or `application/octet-stream`.
+ * @throws ContractError if the content type, which is stored with the page, contains the API key
+ */
+export function readContentType(context: ErrorContext, headers: Headers): string {
+  const type = contentTypeIn(headers['content-type']);
   if (type === '') return 'application/octet-stream';
   if (!isPrintableAscii(type)) throw contractError(context, 'the content type is not printable ASCII');
   if (containsKey(type, context.keys)) throw contractError(context, 'the content type contains the API key');
@@ -145,10 +147,18 @@ function readHttpDate(header: Header): Instant | null {
   return value === undefined ? null : parseHttpDate(value);
 }
 
+/** A gateway may repeat the content type of the service. Several that are equal are one; others stay joined, and are invalid. */
+function contentTypeIn(header: Header): string {
+  const all = allValues(header);
+  const types = all.split(',').map((each) => each.trim());
+  const isOne = new Set(types.map((each) => each.replaceAll(' ', '').toLowerCase())).size === 1;
+  return isOne ? (types[0] ?? '') : all;
+}
+
 /** undefined if the header is absent or invalid. */
 export function mediaType(header: Header): MIMEType | undefined {
   try {
-    return new MIMEType(allValues(header));
+    return new MIMEType(contentTypeIn(header));
   } catch {
     return undefined;
   }
