@@ -53,6 +53,8 @@ export async function planRun(deps: PlanDependencies, request: StartRequest = {}
       page: next?.page ?? null,
       cursor: next?.cursor ?? null,
       next,
+      /** A run that would begin. */
+      begun: act === 'start' ? run : undefined,
     };
   } catch (error) {
     // A state that cannot be read is no refusal.

@@ -61,6 +61,8 @@ const maxWaitSeconds = 60;
 interface Waits {
   readonly runtime: Pick<Runtime, 'sleep'>;
   readonly notify: (text: string) => void;
+  /** Called with the body, whose bytes are not kept. */
+  readonly onChunk?: ((chunk: Uint8Array) => void) | undefined;
 }
 
 /**
@@ -72,11 +74,11 @@ export async function probePage(
   service: ReportService,
   request: PageRequest,
   root: ExpectedRoot | undefined,
-  { runtime, notify }: Waits,
+  { runtime, notify, onChunk }: Waits,
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      return await requestPage(service, request, root);
+      return await requestPage(service, request, root, onChunk);
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
@@ -88,7 +90,12 @@ export async function probePage(
   }
 }
 
-async function requestPage(service: ReportService, request: PageRequest, root: ExpectedRoot | undefined) {
+async function requestPage(
+  service: ReportService,
+  request: PageRequest,
+  root: ExpectedRoot | undefined,
+  onChunk: Waits['onChunk'],
+) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
@@ -98,7 +105,10 @@ async function requestPage(service: ReportService, request: PageRequest, root: E
   try {
     let bytes = 0;
     const count = async (body: AsyncIterable<Uint8Array>) => {
-      for await (const chunk of body) bytes += chunk.length;
+      for await (const chunk of body) {
+        bytes += chunk.length;
+        onChunk?.(chunk);
+      }
     };
     const received = await service.fetch(request, { sink: count, signal: timeout.signal });
     return { received, bytes, root: assertRootOfResponse(request.label, received, root) };

@@ -36,17 +36,24 @@ async function aFile({
   return { directory, file };
 }
 
+/** The API. `bodyOf` a page; in an empty interval, it has no reports. */
+const startApi = (bodyOf: (target: string) => object, quietBody: object = { events: [], paging: { next: null } }) =>
+  startRawServer((socket, { target }) => {
+    const { searchParams } = new URL(target, 'http://localhost');
+    const from = searchParams.get('from');
+    const isQuiet = from !== null && from === searchParams.get('to');
+    const body = JSON.stringify(isQuiet ? quietBody : bodyOf(target));
+    socket.end(rawResponse({ headers: { 'content-type': 'application/json' }, body }));
+  });
+
+const notesIn = (stdout: string): readonly string[] => (JSON.parse(stdout) as { notes: readonly string[] }).notes;
+
 describe('report-exporter plan --request', () => {
   it('requests two pages, and shows what was sent and found, without the secret', async () => {
-    await using server = await startRawServer((socket, { target }) => {
-      const next = target.includes('cursor=') ? 'null' : '"second"';
-      socket.end(
-        rawResponse({
-          headers: { 'content-type': 'application/json' },
-          body: `{"events":[{},{}],"paging":{"next":${next}}}`,
-        }),
-      );
-    });
+    await using server = await startApi((target) => ({
+      events: [{}, { at: target }],
+      paging: { next: target.includes('cursor=') ? null : 'second' },
+    }));
     const { directory, file } = await aFile({ baseUrl: server.url });
     const ended = await runInProcess(['plan', '--request', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
     expect(ended).toMatchObject({ status: 0 });
@@ -64,15 +71,9 @@ describe('report-exporter plan --request', () => {
 
   it('requests all pages with --to-end, stores nothing, and shows how it ended; a cursor that comes again is an error', async () => {
     let pages = 5;
-    await using server = await startRawServer((socket, { target }) => {
+    await using server = await startApi((target) => {
       const page = Number(/cursor=(\d+)/.exec(target)?.[1] ?? 1);
-      const next = page < pages ? `"${(page % 4) + 1}"` : 'null';
-      socket.end(
-        rawResponse({
-          headers: { 'content-type': 'application/json' },
-          body: `{"events":[{},{}],"paging":{"next":${next}}}`,
-        }),
-      );
+      return { events: [{}, { page }], paging: { next: page < pages ? String((page % 4) + 1) : null } };
     });
     const { directory, file } = await aFile({ baseUrl: server.url });
     const words = ['plan', '--to-end', '--settings', file, '--since', '2026-11-01T00:00:00Z'];
@@ -84,7 +85,8 @@ describe('report-exporter plan --request', () => {
     expect(ended.stdout).toMatch(
       / end {6}4 pages, 8 reports, .* Page 4 is the last one: it has no body \/paging\/next\n/,
     );
-    expect(server.requests).toHaveLength(4);
+    // Two of them are those of empty intervals.
+    expect(server.requests).toHaveLength(6);
     expect(readdirSync(directory)).toEqual(['settings.json']);
 
     pages = 5;
@@ -124,8 +126,91 @@ describe('report-exporter plan --request', () => {
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
         'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
+        expect.stringMatching(
+          /^a page without reports may lack \/events, .* set when.empty, for example to {"at":"","is":null}$/,
+        ),
       ],
     });
+  });
+
+  const twoPages = (target: string) => ({
+    events: [{ target }],
+    total: 2,
+    paging: { next: target.includes('cursor=') ? null : 'second' },
+  });
+  const planned = async (server: { readonly url: string }, description: object = api) => {
+    const { file } = await aFile({ baseUrl: server.url, description });
+    return await runInProcess(['plan', '--request', '--settings', file, '--since', '2026-11-01', '--json'], env);
+  };
+
+  it('asks for empty intervals at both bounds, and says that reports in them would be in two slices', async () => {
+    await using server = await startApi(twoPages, { events: [{}], paging: { next: null } });
+    const { status, stdout } = await planned(server);
+    expect(status).toBe(0);
+    expect(notesIn(stdout)).toEqual([
+      expect.stringMatching(/^slices and runs with an upper bound would fail: .* ignores {until}/),
+      expect.stringMatching(/lack \/events, .*{"at":"\/total","is":0}$/),
+    ]);
+    const { file } = await aFile({ baseUrl: server.url });
+    const bounds = ['--since', '2026-11-01', '--until', '2026-11-02'];
+    expect(await runInProcess(['plan', '--request', '--settings', file, ...bounds], env)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('the empty interval from 2026-11-02T00:00:00Z to 2026-11-02T00:00:00Z'),
+    });
+  });
+
+  it('sees in an empty interval that a run without reports would fail, and the condition to set', async () => {
+    await using server = await startApi(twoPages, { total: 0 });
+    const { stdout } = await planned(server);
+    expect(notesIn(stdout)).toEqual([
+      expect.stringMatching(
+        /^a run without reports would fail: .* has "total"\. .*set when.empty to {"at":"\/total","is":0}$/,
+      ),
+    ]);
+    const corrected = await planned(server, { ...api, when: { empty: { at: '/total', is: 0 } } });
+    expect(notesIn(corrected.stdout)).toEqual([]);
+  });
+
+  it.each([
+    ['a page that is not the last one', { has_more: true }, { at: '/has_more', is: false }],
+    ['a flag of another sense', { meta: { isLast: 'false' } }, { at: '/meta/isLast', is: true }],
+  ])('names a flag that the description does not use: %s', async (_, fields, last) => {
+    await using server = await startApi((target) => ({
+      ...twoPages(target),
+      ...(target.includes('cursor=') ? {} : fields),
+    }));
+    const { file } = await aFile({ baseUrl: server.url });
+    const words = ['plan', '--settings', file, '--since', '2026-11-01', '--json', '--request'];
+    const { stdout } = await runInProcess(words, env);
+    expect(notesIn(stdout)).toEqual([expect.stringContaining(`set last to ${JSON.stringify(last)}`)]);
+  });
+
+  it('names the parameters that the URL of the next page drops', async () => {
+    await using server = await startApi((target) => ({
+      ...twoPages(target),
+      paging: { next: target.includes('cursor=') ? null : '/v1/events?limit=100&cursor=second' },
+    }));
+    const next = { from: 'body', at: '/paging/next', to: 'url' };
+    const { stdout } = await planned(server, { ...api, next });
+    expect(notesIn(stdout)).toEqual([
+      expect.stringMatching(/^the URL of page 2 lacks from, to, .*next.to to {"query": "\*"}$/),
+    ]);
+    const merged = await planned(server, { ...api, next: { ...next, to: { query: '*' } } });
+    expect(notesIn(merged.stdout)).toEqual([]);
+  });
+
+  it('ends at the third page in a row with the same reports, whose cursors are all different', async () => {
+    let pages = 0;
+    await using server = await startApi(() => ({ events: [{ id: 1 }], paging: { next: `token-${(pages += 1)}` } }));
+    const { file } = await aFile({ baseUrl: server.url });
+    const words = ['plan', '--settings', file, '--since', '2026-11-01'];
+    expect(await runInProcess([...words, '--to-end'], env)).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('Pages 1 to 3 have the same reports, although each has another cursor'),
+    });
+    expect(server.requests).toHaveLength(3);
+    const { stdout } = await runInProcess([...words, '--request', '--json'], env);
+    expect(notesIn(stdout)).toEqual([expect.stringContaining('page 2 has the same reports as page 1')]);
   });
 
   it('sends the next request of what has run, and stores nothing', async () => {

@@ -81,6 +81,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'plan-run.ts',
     'abandon-run.ts',
     'output',
+    'plan',
     'run-report',
     '.',
     'commands',

@@ -14,7 +14,8 @@ import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from '
 /**
  * Requests the reports of empty intervals, in all else as the run requests its pages. There must be none. A service may reject such a
  * request instead. That counts only if it accepts page 1 of the run, and then rejects the empty interval again: it compares the two bounds.
- * A document that is no page proves nothing: it must have the `expected` root.
+ * A document that is no page proves nothing: it must have the `expected` root. `intervals` are where they begin and end; without it, where
+ * the slices of the run do.
  *
  * The first page of a run costs one request more, or two with three or more slices. If the service rejects empty intervals, it costs three.
  * Returns the root that first pages must have; undefined if nothing is known.
@@ -24,9 +25,9 @@ export async function proveBounds(
   deps: PageRequestsDependencies,
   run: Run,
   expected: ExpectedRoot | undefined,
-  limits: RequestLimits & { readonly signal: AbortSignal },
+  limits: RequestLimits & { readonly signal: AbortSignal; readonly intervals?: Iterable<Instant> | undefined },
 ): Promise<ExpectedRoot | undefined> {
-  const { signal } = limits;
+  const { signal, intervals = emptyIntervals(run) } = limits;
   let root = expected;
 
   async function request(slice: Slice, label: string): Promise<ReceivedPage> {
@@ -49,7 +50,7 @@ export async function proveBounds(
   }
 
   const first = sliceOf(run, 1);
-  for (const at of emptyIntervals(run)) {
+  for (const at of intervals) {
     let answer = await requestEmptyInterval(at);
     if (answer === 'rejected') {
       // If this is rejected, too, the service objects to something else than the empty interval.

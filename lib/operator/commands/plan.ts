@@ -15,8 +15,8 @@ import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { type Plan, planRun } from '../plan-run.ts';
+import { notesOn } from '../plan/notes.ts';
 import {
-  notesOn,
   type PlannedRequest,
   plannedRequest,
   type Requested,
@@ -24,7 +24,7 @@ import {
   requestPages,
   responseLines,
   walkLine,
-} from '../planned-requests.ts';
+} from '../plan/requests.ts';
 import { readStartRequest } from '../run-options.ts';
 
 const concurrency = 8;
@@ -95,11 +95,15 @@ async function planExport(
   const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
-  const { next, ...plan } = { next: undefined, ...(await planRun({ ...target, runtime: systemRuntime }, start)) };
+  const { next, begun, ...plan } = {
+    next: undefined,
+    begun: undefined,
+    ...(await planRun({ ...target, runtime: systemRuntime }, start)),
+  };
   const sent = next === undefined ? null : plannedRequest(service, next);
   Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
-  row.notes = notesOn(target, await requestPages(target, next, row, { notify, toEnd }));
+  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, notify, toEnd }));
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {

@@ -1,0 +1,73 @@
+/** Asks the service for empty intervals, as a run with an upper bound does before its first page, and stores nothing. */
+
+import { findDateProblem } from '../../core/bounded-runs.ts';
+import { systemRuntime } from '../../core/clock.ts';
+import { isExportError } from '../../core/errors.ts';
+import type { ExpectedRoot } from '../../core/document-root.ts';
+import type { Instant, Run } from '../../core/model.ts';
+import type { ReportService } from '../../core/ports.ts';
+import { proveBounds } from '../../core/steps/upper-bound.ts';
+import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import type { ExportTarget } from '../../target/target.ts';
+
+export interface BoundsProof {
+  /** Whether a page without reports, as a night without reports has it, is a page by the description. */
+  readonly quiet: 'accepted' | 'refused' | 'not seen';
+  /** What a run with an upper bound, or one without reports, would fail with. Absent: nothing. */
+  readonly note?: string;
+}
+
+/** For how long a Retry-After is waited for. */
+const maxWaitSeconds = 60;
+
+/**
+ * The proof of `run`; of one without an upper bound, that of both its ends. undefined: requests have no upper bound.
+ * @throws what the run would fail with, if it needs the proof
+ */
+export async function planProof(
+  { definition }: Pick<ExportTarget, 'definition'>,
+  client: ReportService,
+  run: Run,
+  { root, notify }: { readonly root: ExpectedRoot | undefined; readonly notify: (text: string) => void },
+): Promise<BoundsProof | undefined> {
+  const needsProof = run.bounded === true || run.slices !== undefined;
+  const intervals = needsProof ? undefined : endsOf(run, definition.dates);
+  if (definition.dates.upperBound === undefined || intervals?.length === 0) return undefined;
+  let quiet: BoundsProof['quiet'] = 'not seen';
+  const service: ReportService = {
+    async fetch(request, options) {
+      const page = await client.fetch(request, options);
+      if (request.since === request.until && page.reports === 0 && page.nextCursor === null) quiet = 'accepted';
+      return page;
+    },
+  };
+  const limits = { ...definition.limits, maxInlineWaitSeconds: maxWaitSeconds };
+  const deps = {
+    definition: { ...definition, limits },
+    service,
+    runtime: systemRuntime,
+    emit: ({ event, seconds }: { readonly event: string; readonly seconds?: unknown }) => {
+      if (event === 'service-asked-to-wait')
+        notify(`Waiting ${String(seconds)} s before an empty interval (Retry-After)`);
+    },
+  };
+  const retryAfterDeadline = systemRuntime.monotonicNow() + maxWaitSeconds * 1_000;
+  const { signal } = new AbortController();
+  try {
+    await proveBounds(deps, run, root, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals });
+    return { quiet };
+  } catch (error) {
+    if (needsProof) throw error;
+    if (isExportError(error, 'ConfigurationError'))
+      return { quiet, note: `slices and runs with an upper bound would fail: ${error.message}` };
+    if (isExportError(error, 'ContractError'))
+      return { quiet: 'refused', note: `a run without reports would fail: ${error.message}` };
+    throw error;
+  }
+}
+
+/** Where a run without an upper bound begins and ends, as dates of requests. */
+function endsOf({ since, startedAt }: Run, dates: ExportTarget['definition']['dates']): readonly Instant[] {
+  const rounded = [since, startedAt].map((at) => instantOf(Math.floor(epochMsOf(at) / dates.unitMs) * dates.unitMs));
+  return [...new Set(rounded)].filter((at) => findDateProblem(dates, at) === undefined);
+}

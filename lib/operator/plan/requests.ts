@@ -1,0 +1,201 @@
+/** The next request of a planned run, for a person to read; and what the service responds to it. */
+
+import { systemRuntime } from '../../core/clock.ts';
+import { ExportError } from '../../core/errors.ts';
+import { describeRoot, rootOfFirstProbe } from '../../core/document-root.ts';
+import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
+import type { PageRequest } from '../../core/ports.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { shownCredentials } from '../../service/client/auth.ts';
+import { httpRequest } from '../../service/client/request.ts';
+import type { Description } from '../../service/api/description.ts';
+import { placeOfNext } from '../../service/api/next/kinds.ts';
+import { probePage } from '../../target/probe-service.ts';
+import type { ExportTarget, DeployedService } from '../../target/target.ts';
+import { bytes, plural, totals } from '../output/format.ts';
+import { type BoundsProof, planProof } from './bounds.ts';
+import { countEqualPages, maxEqualPages } from '../../core/steps/repeated-cursors.ts';
+import { createSampler, type PageSample } from './sample.ts';
+
+export type PlannedRequest = ReturnType<typeof plannedRequest>;
+
+/** In `headers`, the API key is replaced by its source. `body` is that of JSON, or the text of a form; null if there is none. */
+export function plannedRequest(
+  { address, settings, api, keySource }: Pick<DeployedService, 'address' | 'settings' | 'api' | 'keySource'>,
+  page: PageRequest,
+) {
+  const base = URL.parse(address) ?? new URL('http://simulator');
+  const { method, path, headers, body } = httpRequest(base, api, page, settings);
+  return {
+    method,
+    url: `${base.origin}${path}`,
+    headers: { ...headers, ...shownCredentials(settings.auth, `(${keySource})`) },
+    body:
+      body === undefined || headers['content-type'] !== 'application/json'
+        ? (body ?? null)
+        : (JSON.parse(body) as unknown),
+  };
+}
+
+/** What requests have found so far. */
+export interface Requested {
+  /** The first two. */
+  pages?: RequestedPage[];
+  /** The request without a response: if there is an error, the one that failed. */
+  unanswered?: PlannedRequest | undefined;
+  /** Only of a walk to the end: the totals, and the last page once it has been received. */
+  walk?: RunTotals & { readonly last: RequestedPage | undefined };
+}
+
+export type RequestedPage = ReturnType<typeof requestedPage>;
+
+/** A request and its response. */
+function requestedPage(
+  request: PlannedRequest,
+  { received, bytes: size }: Awaited<ReturnType<typeof probePage>>,
+  { next, last }: Pick<Description, 'next' | 'last'>,
+) {
+  const { contentType, reports, serviceTime, nextCursor: cursor, documentRoot, documentRootText, timing } = received;
+  return {
+    request,
+    contentType,
+    bytes: size,
+    /** null: the format is not counted. */
+    reports,
+    documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
+    serviceTime,
+    latencyMs: timing.latencyMs,
+    /** Where the next page is, what is there (null on the last page), and how the description recognizes the last page. */
+    next: { at: placeOfNext(next), cursor, last },
+  };
+}
+
+/** One page may be the only one; the second shows that its cursor is accepted. */
+const shownPages = 2;
+
+/** A page, and what advice on its description depends on. */
+export interface SeenPage {
+  readonly page: RequestedPage;
+  readonly sample: PageSample;
+  /** How many consecutive pages have the same reports, up to and including this one. */
+  readonly equalPages: number;
+}
+
+export interface SeenPages {
+  /** The first two. */
+  readonly pages: readonly SeenPage[];
+  readonly last: SeenPage | undefined;
+  /** undefined: nothing was asked. */
+  readonly proof: BoundsProof | undefined;
+}
+
+interface WalkOptions {
+  /** A new run: its bounds are proved, too. */
+  readonly run: Run | undefined;
+  readonly notify: (text: string) => void;
+  readonly toEnd: boolean;
+}
+
+/**
+ * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Then requests empty intervals, as
+ * runs with an upper bound do. Stores nothing. `found` has what is known at any moment, and so also after an error.
+ * @throws as `probePage` and `planProof` do; RepeatedCursorError if a cursor comes again, or too many pages are equal
+ */
+export async function requestPages(
+  target: Pick<ExportTarget, 'name' | 'definition' | 'service' | 'log'>,
+  first: PageRequest,
+  found: Requested,
+  { run, notify, toEnd }: WalkOptions,
+): Promise<SeenPages> {
+  const { name, definition, service, log } = target;
+  await using client = await service.connect(notify);
+  let root = await rootOfFirstProbe(definition, log);
+  const shown: RequestedPage[] = (found.pages = []);
+  const pages: SeenPage[] = [];
+  const assertAdvances = createRepetitionCheck();
+  let last: SeenPage | undefined;
+  let sum = zeroTotals;
+  let previous: Parameters<typeof countEqualPages>[1];
+  for (let next: PageRequest | undefined = first; next !== undefined;) {
+    const request = (found.unanswered = plannedRequest(service, next));
+    const sampler = createSampler(service.api);
+    const probed = await probePage(client, next, root, {
+      runtime: systemRuntime,
+      notify,
+      onChunk: (chunk) => sampler.add(chunk),
+    });
+    found.unanswered = undefined;
+    const page = requestedPage(request, probed, service.api);
+    const sample = sampler.read();
+    const compared = { ...probed.received, sha256: sample.sha256 };
+    const equalPages = countEqualPages(compared, previous);
+    previous = { ...compared, equalPages };
+    const seen = { page, sample, equalPages };
+    const { cursor } = page.next;
+    ({ root } = probed);
+    sum = { pages: sum.pages + 1, ...addPage(sum, page) };
+    if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
+    if (pages.length < shownPages) {
+      pages.push(seen);
+      shown.push(page);
+    } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
+    if (cursor === null) last = seen;
+    else assertAdvances(sum.pages, seen);
+    const isDone = cursor === null || (!toEnd && pages.length === shownPages);
+    next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
+  }
+  const proof = run && (await planProof(target, client, run, { root, notify }));
+  return { pages, last, proof };
+}
+
+/** Throws if a walk does not come forward: a person waits for its end. */
+function createRepetitionCheck(): (page: number, seen: SeenPage) => void {
+  const cursors = new Set<string>();
+  const repetition = (message: string) => new ExportError('RepeatedCursorError', message);
+  return (page, { page: { next }, equalPages }) => {
+    const { cursor } = next;
+    if (cursor === null) return;
+    if (cursors.has(cursor)) {
+      const shown = truncate(toPrintable(cursor), 100);
+      throw repetition(`Page ${page} has a cursor that an earlier page had: ${shown}. Check next.at and next.to`);
+    }
+    cursors.add(cursor);
+    if (equalPages < maxEqualPages) return;
+    throw repetition(
+      `Pages ${page - maxEqualPages + 1} to ${page} have the same reports, although each has another cursor: the service seems to ignore ` +
+        'the cursor that it is sent. Check next.to',
+    );
+  };
+}
+
+/** Indented, as the details of a plan. */
+export function requestLines({ method, url, headers, body }: PlannedRequest): string[] {
+  return [
+    `  request  ${method} ${url}`,
+    ...Object.entries(headers).map(([name, value]) => `           ${name}: ${value}`),
+    ...(body === null ? [] : [`           ${JSON.stringify(body)}`]),
+  ];
+}
+
+/** `9.1 kB · 10 reports`. */
+const contentText = ({ reports, bytes: size }: Pick<RequestedPage, 'reports' | 'bytes'>): string =>
+  `${bytes(size)} · ${reports === null ? 'reports are not counted' : plural(reports, 'report')}`;
+
+export function responseLines(page: RequestedPage): string[] {
+  const { contentType, documentRoot, latencyMs, serviceTime, next } = page;
+  const content = [
+    truncate(toPrintable(contentType), 100),
+    contentText(page),
+    documentRoot,
+    `after ${latencyMs} ms`,
+    serviceTime === null ? null : `at ${serviceTime}`,
+  ];
+  const found = next.cursor === null ? 'none: this is the last page' : truncate(toPrintable(next.cursor), 100);
+  return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
+}
+
+/** What a walk found, whose last page is `last`. */
+export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage): string {
+  const reason = at === 'count' ? 'its reports complete the total' : `it has no ${at}`;
+  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${last === undefined ? reason : JSON.stringify(last)}`;
+}
