@@ -307,7 +307,9 @@ async function start(
     boundsOfReplacement(replaced, definition, input, now) ?? chooseBounds(definition, state, input, now);
   if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
     assertWindowOutlastsLag(definition);
-    return skip(`a run that ends at ${until}, which is now less the lag, has nothing to export since ${since}`);
+    return skip(
+      `there is nothing to export yet, because a run would start at ${since} and end at ${until}, now less the lag`,
+    );
   }
   const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
   const period = { since, until, startedAt: identity.startedAt };

@@ -130,7 +130,9 @@ export function createStartChecks(observations: Observations): StartChecks {
     const { continues, restart, scheduledTime } = input as StartInput;
     if (continues !== undefined) return;
     if (reason.startsWith('this execution has had its run') && owners.has(arn)) return;
-    if (/^a run that ends at \S+, which is now less the lag, has nothing to export since /.test(reason)) {
+    if (
+      /^there is nothing to export yet, because a run would start at \S+ and end at \S+, now less the lag$/.test(reason)
+    ) {
       withoutPeriod.add(arn);
       const hasLag = (exports.get(exportName)?.versions ?? []).some(({ since }) => (since.lag ?? 0) > 0);
       if (hasLag) return;
