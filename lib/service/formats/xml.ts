@@ -29,7 +29,11 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
   const counted = reports === undefined ? undefined : newTarget(reports);
   const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
   const all = [...targets.values()].concat(counted ?? [], last ?? []);
-  const check = createXmlCheck(present, all.length === 0 ? undefined : followPaths(all, counted, last));
+  const document: Document = { hasContent: false };
+  const isNeeded = all.length > 0 || paths.includes('');
+  const check = createXmlCheck(present, isNeeded ? followPaths(all, { counted, last, document }) : undefined);
+  // Another root is another document, such as an error.
+  const isRoot = () => [document.name, '*'].includes(counted?.steps[0]?.name ?? '*');
 
   return {
     push: (chunk) => check.push(chunk),
@@ -39,7 +43,7 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
         rootName: check.rootName,
         value: (path) =>
           path === ''
-            ? { parent: true, type: 'object', isEmpty: check.reports === 0 }
+            ? { parent: true, type: 'object', isEmpty: check.reports === 0 && !document.hasContent && isRoot() }
             : valueOf(targets.get(path), all),
         inLastReport: { ...valueOf(last), parent: (counted?.count ?? 0) > 0 },
       },
@@ -52,6 +56,12 @@ function valueOf(target: Target | undefined, others: readonly Target[] = []): Pa
   if (target === undefined || target.count === 0) return { parent };
   const hasValue = others.some(({ path, count }) => count > 0 && path.startsWith(`${target.path}/`));
   return { parent, type: 'string', text: target.text, isEmpty: !target.hasChildren && !hasValue };
+}
+
+/** The root element: its name, and whether it has attributes or text. */
+interface Document {
+  name?: string;
+  hasContent: boolean;
 }
 
 interface Step {
@@ -110,7 +120,14 @@ function newTarget(path: string): Target {
  * Of `counted`, elements are counted; of all other targets, there must not be more than one, and of `last` only that in the last
  * element of `counted` stays.
  */
-function followPaths(targets: readonly Target[], counted: Target | undefined, last: Target | undefined): XmlListener {
+function followPaths(
+  targets: readonly Target[],
+  {
+    counted,
+    last,
+    document,
+  }: { readonly counted: Target | undefined; readonly last: Target | undefined; readonly document: Document },
+): XmlListener {
   let depth = 0;
   /** Those that the element of the tag that is being read may belong to. */
   let candidates: Target[] = [];
@@ -138,7 +155,7 @@ function followPaths(targets: readonly Target[], counted: Target | undefined, la
   };
 
   return {
-    isReading: () => isTagRead || reading.length > 0,
+    isReading: () => isTagRead || reading.length > 0 || (depth === 1 && !document.hasContent),
     startTag(name) {
       candidates = [];
       isTagRead = false;
@@ -152,10 +169,13 @@ function followPaths(targets: readonly Target[], counted: Target | undefined, la
         candidates.push(target);
         isTagRead ||= !target.isSelected || target.attribute !== undefined;
       }
+      if (depth === 0) document.name = local;
+      isTagRead ||= depth === 0;
       depth += 1;
     },
     attribute(name, value) {
       if (!isTagRead || name.startsWith('xmlns:')) return undefined;
+      if (depth === 1 && name !== 'xmlns') document.hasContent = true;
       const local = localName(name);
       for (const target of candidates) {
         const where = target.steps[depth - 1]?.where;
@@ -176,6 +196,7 @@ function followPaths(targets: readonly Target[], counted: Target | undefined, la
     },
     text(text) {
       let problem: string | undefined;
+      if (depth === 1 && text.trim() !== '') document.hasContent = true;
       for (const target of reading) problem ??= addText(target, text);
       return problem;
     },

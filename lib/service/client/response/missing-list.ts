@@ -40,8 +40,8 @@ export const blankRemedy = remedy('{"at": "", "is": null}');
 /** The line to add, for a document that looks like no error. */
 function proposal(fields: readonly RootField[], content: Partial<PageContent>, { page }: Description): string {
   if (fields.some(({ name }) => /error|exception|fault|message|code|detail/i.test(name))) return '';
-  if (page.format !== 'json') return ` ${remedy('a value that only such a page has')}`;
   if (content.value?.('').isEmpty === true) return ` ${blankRemedy}`;
+  if (page.format !== 'json') return ` ${remedy('a value that only such a page has')}`;
   const field = fields.find(({ text }) => text === '0') ?? fields.find(({ text = '' }) => text !== '');
   if (field?.text === undefined) return ` ${remedy('a value that only such a page has')}`;
   const pointer = `/${field.name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
