@@ -119,7 +119,8 @@ function templateValues({ options, packageFolder }: Call, version: string): File
     node: engines.node,
     oldestNode: engines.node.replace('>=', ''),
     package: version,
-    simulate: api ? '' : ' --simulate',
+    which: api ? ' --all' : ' --simulate',
+    export: api ? 'contacts' : 'nightly',
     service,
     // As the outputs of the stack begin: `eu-reports` → `EuReports`.
     outputPrefix: service.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase()),

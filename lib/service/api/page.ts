@@ -34,7 +34,7 @@ const types = z.readonly(
     .array(
       text(
         /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/,
-        'must be a content type in lower case, without parameters. Those of the request are in request.headers.Accept',
+        'must be a content type in lower case, without parameters: those that the API requires belong into Accept of request.headers',
       ),
     )
     .check(z.minLength(1, 'must not be empty')),

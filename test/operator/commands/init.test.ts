@@ -84,12 +84,17 @@ describe('a new project', () => {
     const file = join(project, 'report-exporter.json');
     const [deployed] = deploymentSettings(file).services;
     expect(deployed?.service).toMatchObject({ baseUrl: 'https://api.example.com', auth: { kind: 'bearer' } });
-    expect(deployed?.exports.map(({ api }) => api.next.from)).toEqual(['body']);
-    expect(await readFile(join(project, 'README.md'), 'utf8')).toContain(
-      'report-exporter plan --settings report-exporter.json --request',
-    );
+    expect(deployed?.exports.map(({ api }) => api.next.from)).toEqual(['body', 'body']);
+    expect(deployed?.exports.map(({ api }) => api.request.path)).toEqual(['/v1/contacts', '/v1/companies']);
+    expect(deployed?.exports.map(({ api }) => api.when?.empty)).toEqual([
+      { at: '/total', is: 0 },
+      { at: '/total', is: 0 },
+    ]);
+    const readme = await readFile(join(project, 'README.md'), 'utf8');
+    expect(readme).toContain('report-exporter plan contacts --settings report-exporter.json --request');
+    expect(readme).toContain('What does your API send on a night without reports?');
     const { scripts } = await readJson(project, 'package.json');
-    expect(scripts.start).toBe('report-exporter local --settings report-exporter.json');
+    expect(scripts.start).toBe('report-exporter local --settings report-exporter.json --all');
     expect(await init(join(project, 'other'), '--api', '--vendor', 'ACME')).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('--vendor: has no meaning with --api'),
