@@ -280,7 +280,8 @@ export function createTokenSource(
     const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
     const header = (name: string) => response.headers[name] && allValues(response.headers[name]);
     const seconds = readRetryAfter(header('retry-after'), { header }, clock.now);
-    const isThrottled = response.statusCode === 429 || (response.statusCode >= 500 && seconds !== undefined);
+    const isRedirect = response.statusCode >= 300 && response.statusCode < 400;
+    const isThrottled = response.statusCode === 429 || (seconds !== undefined && !isRedirect);
     if (isThrottled) return throttledError(context, response, seconds, excerpt);
     const requested: Requested = {
       credentials,

@@ -185,6 +185,13 @@ describe('client credentials', () => {
     ['is out of order', 503, {}, '', { name: 'ServiceUnavailableError' }],
     ['asks to wait', 429, { 'retry-after': '7' }, '', { name: 'ServiceThrottledError', retryAfterSeconds: 7 }],
     [
+      'asks to wait with another status',
+      400,
+      { 'retry-after': '7' },
+      '',
+      { name: 'ServiceThrottledError', retryAfterSeconds: 7 },
+    ],
+    [
       'does not exist',
       404,
       {},

@@ -170,6 +170,9 @@ function provePage(facts: PageFacts, api: Description, content: Pick<PageContent
   const { page, when } = api;
   const path = listPath({ format: page.format, reports: reportsIn(page) });
   const isBlank = content.reports === undefined && page.format !== 'bytes';
+  // In XML, a list without reports is often not there at all, and its place is the root.
+  if (page.format === 'xml' && facts.reports === 0 && isEmpty(when?.empty, facts))
+    return { ...facts, isEmpty: true, mayBeSilent: facts.isFirst };
   if (!isBlank && (path === undefined || facts.reports !== null)) return facts;
   const list = path === undefined ? undefined : content.value(path);
   const mayBeMissing = list === undefined || path === '' || !isSomething(list);
