@@ -44,6 +44,8 @@ const jsonPaths = fc
       flag: `${around}/more`,
       absent: isNested ? around : isSelected ? '/links' : escapePointer(next),
       error: '/problem',
+      result: '/result',
+      busy: '/busy',
       empty: '/message/code',
     };
   });
@@ -69,6 +71,8 @@ const xmlPaths = fc
     // What contains it, unless that is the root.
     absent: paths.next.replace(/(?<=\/feed\/.*)\/[^/]*$/, ''),
     error: '/feed/problem',
+    result: '/feed/result',
+    busy: '/feed/busy',
     empty: '/feed/message/@code',
   }));
 
@@ -84,7 +88,7 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
 
 const choices = fc.record({
   format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'bytes'),
-  from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report', 'count'),
+  from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report', 'count', 'none'),
   first: fc.constantFrom(undefined, 0, 1),
   step: fc.constantFrom(undefined, 1, 'reports'),
   confirm: fc.boolean(),
@@ -109,8 +113,11 @@ const choices = fc.record({
     'same',
   ),
   fixedQuery: fc.constantFrom('', '?verb=List%20Records', '?v=1&of={type}'),
-  hasError: fc.boolean(),
-  empty: fc.constantFrom(undefined, 'value', 'status'),
+  error: fc.constantFrom(undefined, 'something', 'either', 'unusual'),
+  isThrottled: fc.boolean(),
+  hasTokenExpired: fc.boolean(),
+  status: fc.constantFrom(undefined, undefined, [200, 206], [201]),
+  empty: fc.constantFrom(undefined, 'value', 'status', 'null', 'blank'),
   hasRejected: fc.boolean(),
   hasReports: fc.boolean(),
   types: fc.constantFrom(undefined, ['application/vnd.acme+data', 'application/octet-stream']),
@@ -129,7 +136,8 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
   const from = needsPaths && !hasPaths ? 'header' : choice.from;
   const isReport = from === 'report';
   const isCounted = from === 'count';
-  const isUrl = from === 'link' || (choice.isUrl && !isReport && !isCounted);
+  const isOnly = from === 'none';
+  const isUrl = from === 'link' || (choice.isUrl && !isReport && !isCounted && !isOnly);
   const method = isUrl ? 'GET' : choice.method;
   const isPost = method === 'POST';
   const isUnsendable = (choice.to === 'body' || choice.to === 'form') && !isPost;
@@ -164,8 +172,24 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
   // An upper bound needs a lower one.
   const until = isCounted && at.until === 'none' ? 'query' : at.until;
   const since = at.since === 'none' && until !== 'none' && until !== 'text' ? 'query' : at.since;
-  const hasExpired = hasPaths && choice.hasReports && choice.hasRejected;
-  const isAlone = choice.alone === true && !isUrl && !isCounted;
+  const isInDocument = hasPaths && choice.hasReports;
+  const hasExpired = isInDocument && choice.hasRejected && !isOnly;
+  const error = {
+    something: { at: paths.error },
+    either: [{ at: paths.error }, { header: 'X-Error' }],
+    unusual: { at: paths.result, not: [0, 'OK'] },
+    none: undefined,
+  }[choice.error ?? 'none'];
+  const isNull = format === 'json' && choice.empty === 'null' && error !== undefined && choice.error !== 'unusual';
+  const empty = {
+    value: { at: paths.empty, is: 'nothing' },
+    null: isNull ? { at: paths.reports.replace('/*', ''), is: null } : undefined,
+    blank: format === 'json' ? { at: '', is: null } : undefined,
+    status: undefined,
+    none: undefined,
+  }[choice.empty ?? 'none'];
+  const overloaded = { status: 420, header: 'X-Left', is: 0 };
+  const isAlone = choice.alone === true && !isUrl && !isCounted && !isOnly;
   const cursorInBody = bodyPlace(choice.hasInitial, at.size);
   const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
 
@@ -211,6 +235,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
       ...(isReport && { at: paths.report }),
       ...(from === 'link' && choice.hasParameters && { to: { query: '*' } }),
       ...(from !== 'link' &&
+        !isOnly &&
         !isAlone && {
           to: isUrl
             ? choice.hasParameters
@@ -233,7 +258,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
           ...(to === 'body' && { body: { 'cursor/a': '{cursor}' } }),
         },
       }),
-      ...(alsoOnLast && !isReport && !isCounted && { alsoOnLast: true }),
+      ...(alsoOnLast && !isReport && !isCounted && !isOnly && { alsoOnLast: true }),
       ...(isCounted && {
         first: choice.first,
         step: choice.step,
@@ -244,6 +269,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
     ...(isReport ? { last: reportEnd } : last !== undefined && !isCounted && { last }),
     page: {
       format,
+      ...(choice.status !== undefined && { status: choice.status }),
       ...((choice.types !== undefined || format === 'bytes') && { types: choice.types ?? ['application/pdf'] }),
       ...(hasPaths &&
         (format === 'json' || choice.hasReports || from === 'body' || isReport || isCounted) && {
@@ -260,8 +286,12 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
     },
     when: {
       ...(hasExpired && { cursorExpired: { at: paths.error, is: 'expired' } }),
-      ...(hasPaths && choice.hasReports && choice.hasError && { error: { at: paths.error } }),
-      ...(hasPaths && choice.hasReports && choice.empty === 'value' && { empty: { at: paths.empty, is: 'nothing' } }),
+      ...(isInDocument && error !== undefined && { error }),
+      ...(isInDocument && choice.hasTokenExpired && { tokenExpired: { at: paths.result, is: 190 } }),
+      ...(choice.isThrottled && {
+        throttled: isInDocument ? [{ at: paths.busy, is: ['later', true] }, overloaded] : overloaded,
+      }),
+      ...(isInDocument && empty !== undefined && { empty }),
       ...(choice.empty === 'status' && { empty: { status: 204 } }),
     },
   });

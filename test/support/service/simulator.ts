@@ -17,6 +17,8 @@ export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send' 
   readonly api?: Api | undefined;
   /** Of that API: the most reports on a page. */
   readonly pageSize?: number | undefined;
+  /** Whether some pages of a described API lack their list, as it says. */
+  readonly quietPages?: boolean | undefined;
   readonly faults?: FaultScript | undefined;
 }
 
