@@ -61,10 +61,9 @@ export const createCsvCheck: CreateCheck = ({ reports, delimiter = ',' }) => {
   };
   /** Some readers skip blank rows, others do not. So only the last line may be blank. */
   const readBlankLine = (character: number): string | undefined => {
-    if (rows === 0 || state === 'blank line') return 'is blank';
-    if (character === lineFeed) state = 'blank line';
-    else if (character === carriageReturn && state === 'row') state = 'carriage return of a blank line';
-    else return 'is blank';
+    const isNext = character === (lineBreak === 'CRLF' && state === 'row' ? carriageReturn : lineFeed);
+    if (rows === 0 || state === 'blank line' || !isNext) return 'is blank';
+    state = character === lineFeed ? 'blank line' : 'carriage return of a blank line';
     return undefined;
   };
   /** Reads a character outside quoted text. */
