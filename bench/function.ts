@@ -62,7 +62,7 @@ async function measureFunction(parallel: number, page: { readonly pageBytes: num
     ),
   } as const satisfies FunctionSettings;
   const { request } = exportDefinition(settings.exports[0], sourceOf(baseUrl), settings.service);
-  const slices = chooseSlices({ ...period, startedAt: run.startedAt }, { parallel }, 1_000);
+  const slices = chooseSlices({ ...period, startedAt: run.startedAt }, { parallel }, { unitMs: 1_000, zone: 'UTC' });
   const slicedRun: SlicedRun = { ...period, request, slices };
   await using stores = await startServer('stores.ts', { slicedRun });
   return await measureContender(

@@ -9,6 +9,8 @@ import { ExportError } from './errors.ts';
 import { selectionOf, selectsSame } from './filter.ts';
 import type { Bounds, ExportDefinition, ExportRequest, ExportState, Instant, RequestDates, Run } from './model.ts';
 import type { PageLog } from './ports.ts';
+import { minSliceMs } from './slices.ts';
+import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
 import { durationSchema, epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
@@ -61,18 +63,21 @@ export function definitionOfState(definition: ExportDefinition, stateName: strin
 /** A person reads the list of runs, and each start reads the states of the parts before. */
 const maxParts = 1_000;
 
-/** The bounds that a start names. `each` is a duration, or `month`: a calendar month (UTC). */
+/** The bounds that a start names. `each` is a duration, or `month`: a calendar month. */
 interface NamedBounds extends Partial<Bounds> {
   readonly each?: string | undefined;
 }
 
-/** The bounds of each run that a start begins, the oldest first; none if it does not name both bounds. */
-export function partsOf({ since, until, each }: NamedBounds): readonly Bounds[] {
+/** The bounds of each run that a start begins, the oldest first; none if it does not name both bounds. Parts are as long in `zone`. */
+export function partsOf(
+  { since, until, each }: NamedBounds,
+  { zone = utcZone }: Pick<RequestDates, 'zone'>,
+): readonly Bounds[] {
   if (since === undefined || until === undefined) return [];
   if (each === undefined) return [{ since, until }];
   const parts: Bounds[] = [];
   for (let from = since; epochMsOf(from) < epochMsOf(until);) {
-    const end = endOfPart(from, each);
+    const end = endOfPart(from, each, zone);
     const to = epochMsOf(end) < epochMsOf(until) ? end : until;
     parts.push({ since: from, until: to });
     if (parts.length > maxParts) throw invalid([`each: results in more than ${maxParts} runs. Choose a longer one`]);
@@ -81,10 +86,12 @@ export function partsOf({ since, until, each }: NamedBounds): readonly Bounds[] 
   return parts;
 }
 
-function endOfPart(since: Instant, each: string): Instant {
-  if (each !== month) return instantOf(epochMsOf(since) + durationSchema.parse(each));
-  const date = new Date(since);
-  return instantOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1));
+function endOfPart(since: Instant, each: string, zone: string): Instant {
+  const from = wallClockOf(epochMsOf(since), zone);
+  const date = new Date(from);
+  const end =
+    each === month ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) : from + durationSchema.parse(each);
+  return instantOf(instantAt(end, zone));
 }
 
 const month = 'month';
@@ -106,6 +113,12 @@ export function assertBoundable(
     const wanted = until === undefined ? 'slices' : 'runs with an upper bound';
     throw invalid([
       `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service (--filter-until of local), or use {until} in its api`,
+    ]);
+  }
+  if (dates.zone === undefined && (until !== undefined || isSliced)) {
+    throw invalid([
+      `Export ${name} cannot have ${until === undefined ? 'slices' : 'runs with an upper bound'}: it is not known in which time zone ` +
+        'the API reads dates, so that reports would be in two of them. Set dates.zone in its api',
     ]);
   }
   const lengthMs = () => (each === month ? undefined : each && durationSchema.parse(each));
@@ -131,10 +144,28 @@ export function assertBoundable(
 }
 
 /** What is wrong with a bound, or a length in milliseconds; undefined if requests can have such dates. Otherwise they would round it. */
-export function findDateProblem({ unitMs }: RequestDates, value: Instant | number): string | undefined {
-  if ((typeof value === 'number' ? value : epochMsOf(value)) % unitMs === 0) return undefined;
-  const units = unitMs === 86_400_000 ? 'whole days (UTC)' : 'whole seconds';
-  return `must be in ${units}: requests have no finer dates, so slices or runs would overlap`;
+export function findDateProblem(dates: RequestDates, value: Instant | number): string | undefined {
+  const { unitMs, zone = utcZone } = dates;
+  if (typeof value === 'number') {
+    const isMultiple = value % unitMs === 0 && (zone === utcZone || value % minSliceMs(dates) === 0);
+    return isMultiple ? undefined : wholeUnits(minSliceMs(dates), '');
+  }
+  const wallMs = wallClockOf(epochMsOf(value), zone);
+  // An instant in the hour that is repeated in autumn is in two places.
+  if (wallMs % unitMs === 0 && instantAt(wallMs, zone) === epochMsOf(value)) return undefined;
+  const before = instantOf(startOfUnit(epochMsOf(value), unitMs, zone));
+  return wholeUnits(unitMs, ` (${zone}), such as ${before}`);
+}
+
+const unitNames: readonly (readonly [unitMs: number, name: string])[] = [
+  [86_400_000, 'days'],
+  [3_600_000, 'hours'],
+  [60_000, 'minutes'],
+];
+
+function wholeUnits(unitMs: number, example: string): string {
+  const [, name = 'seconds'] = unitNames.find(([ms]) => ms <= unitMs) ?? [];
+  return `must be in whole ${name}${example}: requests have no finer dates, so slices or runs would overlap`;
 }
 
 /** The run that has exported the bounds of this state, of the same service with the same filter; undefined if none has. */

@@ -187,6 +187,8 @@ export interface Slicing {
 export interface RequestDates {
   /** The milliseconds between two dates that a request can have. */
   readonly unitMs: number;
+  /** The time zone in which units begin. Undefined: it is not known where the API reads dates. */
+  readonly zone: string | undefined;
   /** What excludes reports from a date on, for messages: `date.lt`, or `{until}`. Absent: requests have no upper bound. */
   readonly upperBound?: string | undefined;
 }
@@ -242,8 +244,10 @@ export interface RunLimits {
 
 const slicesSchema = z.object({
   count: ordinal,
-  /** They are cut at multiples of it since 1970. */
+  /** They are cut at multiples of it since 1970, by the clocks of the zone. */
   lengthMs: ordinal,
+  /** Absent: UTC. */
+  zone: z.optional(text),
   /** How many are walked at the same time: that of the newest start. */
   parallel: ordinal,
   /** The attempts of slices that have started over, by slice number. The others are in their first one. */

@@ -2,12 +2,14 @@
  * Cuts the period of a run into slices: half-open intervals of report dates, `[since, until)`, that touch but never overlap. A
  * slice is one walk from a first page to a last one (docs/architecture.md, "Slices").
  *
- * Cuts are multiples of a length since 1970, in UTC: time zones, daylight saving time and leap days do not matter. The bounds and
- * the length are in the state of the run, so every attempt sees the same slices.
+ * Cuts are multiples of a length since 1970, by the clocks of the zone in which the API reads dates; by default UTC. In other zones they
+ * are whole days, which are longer or shorter when the clocks change. The bounds and the length are in the state of the run, so every
+ * attempt sees the same slices.
  */
 
-import { type ExportState, refOf, type Run, type RunSlices, type Slicing } from './model.ts';
+import { type ExportState, refOf, type RequestDates, type Run, type RunSlices, type Slicing } from './model.ts';
 import type { ChainRef } from './ports.ts';
+import { instantAt, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
 /**
@@ -20,6 +22,8 @@ export type Slice = ChainRef & Pick<Run, 'since' | 'until'>;
 export const maxSlices = 1_000;
 export const maxParallel = 16;
 const minuteMs = 60_000;
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
 
 /** Slices differ in size. With so many for each that is walked, few walkers wait for the last one. */
 const slicesPerWalker = 8;
@@ -27,7 +31,16 @@ const slicesPerWalker = 8;
 const minPagesPerSlice = 8;
 
 /** The smallest length of a slice, of which any other is a multiple. */
-export const minSliceMs = (unitMs: number): number => Math.max(minuteMs, unitMs);
+export const minSliceMs = ({ unitMs, zone = utcZone }: RequestDates): number =>
+  // An hour that is skipped or repeated would leave a slice without a period, or in two places.
+  Math.max(zone === utcZone ? minuteMs : dayMs, unitMs);
+
+/** Runs with a lag end at multiples of it. */
+export const minRunMs = ({ unitMs }: RequestDates): number => Math.max(minuteMs, unitMs);
+
+/** The longest time between two such multiples: when clocks are set back, a unit is an hour longer. */
+export const longestStepMs = (dates: RequestDates): number =>
+  minRunMs(dates) + (dates.zone === undefined || dates.zone === utcZone ? 0 : hourMs);
 
 type Period = Pick<Run, 'since' | 'until' | 'startedAt'>;
 
@@ -35,25 +48,26 @@ type Period = Pick<Run, 'since' | 'until' | 'startedAt'>;
 export function chooseSlices(
   period: Period,
   { parallel, lengthMs }: Slicing,
-  unitMs: number,
+  dates: RequestDates,
   lastCompleted?: ExportState['lastCompleted'],
 ): RunSlices | undefined {
   // Without a lower bound, it is not known where the reports begin.
   if (epochMsOf(period.since) === 0 || (parallel === 1 && lengthMs === undefined)) return undefined;
-  const slices = cut(period, lengthMs ?? chooseLength(period, parallel, unitMs, lastCompleted));
-  return slices.count === 1 ? undefined : { ...slices, parallel };
+  const { zone = utcZone } = dates;
+  const slices = cut(period, lengthMs ?? chooseLength(period, parallel, dates, lastCompleted), zone);
+  return slices.count === 1 ? undefined : { ...slices, zone: zone === utcZone ? undefined : zone, parallel };
 }
 
 function chooseLength(
   period: Period,
   parallel: number,
-  unitMs: number,
+  dates: RequestDates,
   lastCompleted: ExportState['lastCompleted'],
 ): number {
   const periodMs = Math.max(1, endOf(period) - epochMsOf(period.since));
   const pages = expectedPages(periodMs, lastCompleted) / minPagesPerSlice;
   const count = Math.max(1, Math.floor(Math.min(slicesPerWalker * parallel, pages)));
-  const step = minSliceMs(unitMs);
+  const step = minSliceMs(dates);
   // A multiple of the period itself is rarely inside it.
   return count === 1 ? Number.MAX_SAFE_INTEGER : Math.ceil(periodMs / count / step) * step;
 }
@@ -68,19 +82,19 @@ function expectedPages(periodMs: number, lastCompleted: ExportState['lastComplet
 }
 
 /** `lengthMs`, or a multiple that results in no more than `maxSlices`. */
-function cut(period: Period, lengthMs: number): Pick<RunSlices, 'count' | 'lengthMs'> {
-  const count = countSlices(period, lengthMs);
-  return count <= maxSlices ? { count, lengthMs } : cut(period, lengthMs * Math.ceil(count / maxSlices));
+function cut(period: Period, lengthMs: number, zone: string): Pick<RunSlices, 'count' | 'lengthMs'> {
+  const count = countSlices(period, lengthMs, zone);
+  return count <= maxSlices ? { count, lengthMs } : cut(period, lengthMs * Math.ceil(count / maxSlices), zone);
 }
 
-/** The first multiple of the length that is after `since`. */
-const firstCut = ({ since }: Pick<Period, 'since'>, lengthMs: number): number =>
-  (Math.floor(epochMsOf(since) / lengthMs) + 1) * lengthMs;
+/** The first multiple of the length that is after `since`, by the clocks of the zone. */
+const firstCut = ({ since }: Pick<Period, 'since'>, lengthMs: number, zone: string): number =>
+  (Math.floor(wallClockOf(epochMsOf(since), zone) / lengthMs) + 1) * lengthMs;
 
 const endOf = ({ until, startedAt }: Period): number => epochMsOf(until ?? startedAt);
 
-const countSlices = (period: Period, lengthMs: number): number =>
-  1 + Math.max(0, Math.ceil((endOf(period) - firstCut(period, lengthMs)) / lengthMs));
+const countSlices = (period: Period, lengthMs: number, zone: string): number =>
+  1 + Math.max(0, Math.ceil((wallClockOf(endOf(period), zone) - firstCut(period, lengthMs, zone)) / lengthMs));
 
 /** The parts of a run that determine its slices. */
 export type SlicedPeriod = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'slices'>;
@@ -96,8 +110,9 @@ export function slicesOf(run: SlicedPeriod): readonly Slice[] {
 export function sliceOf(run: SlicedPeriod, number: number): Slice {
   const { since, until, slices } = run;
   if (slices === undefined) return { ...refOf(run), since, until };
-  const { count, lengthMs } = slices;
-  const cutBefore = (slice: number) => instantOf(firstCut(run, lengthMs) + (slice - 2) * lengthMs);
+  const { count, lengthMs, zone = utcZone } = slices;
+  const cutBefore = (slice: number) =>
+    instantOf(instantAt(firstCut(run, lengthMs, zone) + (slice - 2) * lengthMs, zone));
   return {
     ...refOf(run),
     slice: number,
@@ -108,7 +123,7 @@ export function sliceOf(run: SlicedPeriod, number: number): Slice {
 }
 
 /** Whether slices of this length are those of the run. */
-export function hasSlices(run: Run, lengthMs: number): boolean {
-  const { count, lengthMs: ms } = cut(run, lengthMs);
+export function hasSlices(run: Run, lengthMs: number, { zone = utcZone }: RequestDates): boolean {
+  const { count, lengthMs: ms } = cut(run, lengthMs, zone);
   return run.slices === undefined ? count === 1 : run.slices.lengthMs === ms;
 }

@@ -50,7 +50,7 @@ function partsToStart(definition: ExportDefinition, request: StartRequest, now: 
       { ...request, slice: slice === undefined ? undefined : durationSchema.parse(slice) },
       now,
     );
-    return partsOf(request);
+    return partsOf(request, definition.dates);
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
     const lines = error.message.split('; ').map((line) => (/^[a-z]+: /.test(line) ? `--${line}` : line));

@@ -198,8 +198,13 @@ export interface ServiceProps {
 export interface ApiProps {
   /** What every request is. */
   readonly request?: ApiRequestProps | undefined;
-  /** How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up. */
-  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | null | undefined;
+  /**
+   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
+   *
+   * @example {'form':'yyyy-MM-dd HH:mm','zone':'Europe/Berlin'}
+   * @see `docs/apis.md#dates`
+   */
+  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | ApiDatesProps | null | undefined;
   /** How requests are authenticated. The key itself is never in the settings. */
   readonly auth: AuthProps;
   /** Where the next page is, and how it is requested. */
@@ -577,7 +582,7 @@ export interface SlicesProps {
    */
   readonly parallel?: number | undefined;
   /**
-   * How long a slice is: whole minutes, and whole days if `dates` of `api` is `date`. An ISO 8601 duration.
+   * How long a slice is: whole minutes; whole days if the `dates` of the API have no time, or a `zone`. An ISO 8601 duration.
    *
    * @default - each run chooses it
    * @example 'PT1H'
@@ -781,6 +786,23 @@ export interface ApiRequestProps {
    * @example {'oldest':'{since}','latest':'{until}'}
    */
   readonly form?: Readonly<Record<string, string>> | null | undefined;
+}
+
+/** The part `api.dates` of the settings. */
+export interface ApiDatesProps {
+  /**
+   * A pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and `SSS`, other letters in single quotes; or `date`, which is `yyyy-MM-dd`.
+   *
+   * @example 'yyyy-MM-dd HH:mm'
+   */
+  readonly form: string;
+  /**
+   * The time zone in which the API reads dates, by its IANA name.
+   *
+   * @default - the API may read them in any zone: requests begin 12 hours earlier and end 14 hours later, so that no report is missed and some come twice. Slices and bounded runs need it
+   * @example 'America/Los_Angeles'
+   */
+  readonly zone?: string | undefined;
 }
 
 /** The part `api.next` of the settings. */
@@ -1248,8 +1270,13 @@ export interface WaitHeaderProps {
 export interface ExportsApiProps {
   /** What every request is. */
   readonly request?: ApiRequestProps | undefined;
-  /** How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up. */
-  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | null | undefined;
+  /**
+   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
+   *
+   * @example {'form':'yyyy-MM-dd HH:mm','zone':'Europe/Berlin'}
+   * @see `docs/apis.md#dates`
+   */
+  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | ApiDatesProps | null | undefined;
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**

@@ -7,7 +7,7 @@ import * as z from 'zod/mini';
 import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
 import type { ExportDefinition, ExportRequest, ReportsAt } from '../core/model.ts';
-import { maxParallel, minSliceMs } from '../core/slices.ts';
+import { longestStepMs, maxParallel } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
 import { orExample } from '../core/validation-errors.ts';
@@ -184,8 +184,8 @@ const slicesSchema = object(
       },
     ),
     length: optionalField(
-      'How long a slice is: whole minutes, and whole days if `dates` of `api` is `date`. Without it, each run chooses it.',
-      durationSchema.check(z.refine((ms) => ms > 0 && ms % minSliceMs(1) === 0, 'must be whole minutes, such as PT1H')),
+      'How long a slice is: whole minutes; whole days if the `dates` of the API have no time, or a `zone`. Without it, each run chooses it.',
+      durationSchema.check(z.refine((ms) => ms > 0 && ms % 60_000 === 0, 'must be whole minutes, such as PT1H')),
       { example: 'PT1H' },
     ),
   },
@@ -372,10 +372,13 @@ function findSliceProblems(
   const isUnbounded = dates.upperBound === undefined;
   const unbounded =
     'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
+  const withoutZone =
+    'needs dates.zone in the api: it is not known in which time zone the API reads dates, so that reports would be in two slices';
   const ofLength = length === undefined ? undefined : findDateProblem(dates, length);
-  const step = minSliceMs(dates.unitMs);
+  const step = longestStepMs(dates);
   const isTooShort = lookbackWindow !== undefined && lag > 0 && lookbackWindow < lag + step;
-  const unit = step === minSliceMs(1) ? 'minute' : 'day';
+  const distance =
+    step === 60_000 ? 'a minute' : step === 86_400_000 ? 'a day' : `${Math.ceil(step / 3_600_000)} hours`;
   return findBroken([
     [['since', 'lag'], isUnbounded && lag > 0, unbounded],
     [
@@ -386,10 +389,11 @@ function findSliceProblems(
     [
       ['since', 'lookbackWindow'],
       isTooShort,
-      `must be longer than the lag by at least a ${unit}: runs end at the beginning of a ${unit}, so a shorter one may end before it starts`,
+      `must be longer than the lag by at least ${distance}: the end of a run is rounded down so far, so a shorter one may end before it starts`,
     ],
     [['slices', 'parallel'], isUnbounded && parallel > 1, unbounded],
     [['slices', 'length'], isUnbounded && length !== undefined, unbounded],
+    [['slices'], dates.zone === undefined && (parallel > 1 || length !== undefined), withoutZone],
     [
       ['slices', 'parallel'],
       parallel > maxConcurrentPages,

@@ -381,7 +381,9 @@ export function pageLogContract(
 
       it('keeps a state for each, apart from that of the export, and lists hundreds of them', async () => {
         const exportName = anExportName();
-        const names = partsOf({ ...bounds, each: 'PT1H' }).map((part) => boundedStateName(exportName, part));
+        const names = partsOf({ ...bounds, each: 'PT1H' }, { zone: 'UTC' }).map((part) =>
+          boundedStateName(exportName, part),
+        );
         const states = [exportName, ...names].map((name, index) =>
           anExportState({ export: name, sequence: index + 1 }),
         );

@@ -23,7 +23,7 @@ const done = (of: Bounds) =>
 const definition: ExportDefinition = anExportDefinition({
   name: 'nightly',
   stateName: 'nightly',
-  dates: { unitMs: 1_000, upperBound: 'date.lt' },
+  dates: { unitMs: 1_000, zone: 'UTC', upperBound: 'date.lt' },
 });
 const exportWith = (states: readonly ExportState[], changes: Partial<ExportDefinition> = {}) => ({
   definition: { ...definition, ...changes },
@@ -105,7 +105,7 @@ describe('what a start says about bounds and slices', () => {
     const request = { since: at('2026-01-01T00:00:00.500Z'), until: at('2026-12-01T00:00:00Z') };
     await expect(find([], request)).rejects.toMatchObject({
       message:
-        '--since: must be in whole seconds: requests have no finer dates, so slices or runs would overlap\n' +
+        '--since: must be in whole seconds (UTC), such as 2026-01-01T00:00:00Z: requests have no finer dates, so slices or runs would overlap\n' +
         '--until: must not be after 2026-11-20T12:00:00Z, which is now: later reports would never be exported',
     });
   });

@@ -51,7 +51,7 @@ describe('settings', () => {
         reportsAt: { kind: 'xml', path: '/*/*' },
         api: apiOfRequest(reportExportService({})),
       },
-      dates: { unitMs: 1_000 },
+      dates: { unitMs: 1_000, zone: 'UTC' },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       lagMs: 0,
       slicing: { parallel: 1 },
@@ -205,7 +205,7 @@ describe('settings', () => {
   describe('of slices and a lag', () => {
     const daily = {
       request: { path: '/logs', query: { from: '{since}', to: '{until}' } },
-      dates: 'date',
+      dates: { form: 'date', zone: 'UTC' },
       auth: { kind: 'none' },
       next: { from: 'link' },
       page: { format: 'xml' },
@@ -216,12 +216,13 @@ describe('settings', () => {
     it('become part of the definition', () => {
       const of = { filterUntil: 'date.before', maxConcurrentPages: 8 };
       expect(exportDefinition(anExportWith(sliced, of), 's', aServiceWith(of))).toMatchObject({
-        dates: { unitMs: 1_000, upperBound: 'date.before' },
+        dates: { unitMs: 1_000, zone: 'UTC', upperBound: 'date.before' },
         lagMs: 7_200_000,
         slicing: { parallel: 8, lengthMs: 3_600_000, maxConcurrentPages: 8 },
       });
       expect(exportDefinition(anExportWith({}, { api: daily }), 's').dates).toEqual({
         unitMs: 86_400_000,
+        zone: 'UTC',
         upperBound: '{until}',
       });
     });
@@ -264,7 +265,7 @@ describe('settings', () => {
     it('have a length that requests can express', () => {
       expect(problemsOf({ api: daily }, { slices: { length: 'PT36H' } })).toEqual([
         expect.stringMatching(
-          /^some\.json:1 exports\[0\]\.slices\.length: must be in whole days \(UTC\): requests have no finer dates/,
+          /^some\.json:1 exports\[0\]\.slices\.length: must be in whole days: requests have no finer dates/,
         ),
       ]);
     });
@@ -286,14 +287,14 @@ describe('settings', () => {
     });
 
     it('do not let a run end before its lookback window begins', () => {
-      const problem = (unit: string) => [
-        `some.json:1 exports[0].since.lookbackWindow: must be longer than the lag by at least a ${unit}: runs end at the beginning of a ${unit}, so a shorter one may end before it starts`,
+      const problem = (distance: string) => [
+        `some.json:1 exports[0].since.lookbackWindow: must be longer than the lag by at least ${distance}: the end of a run is rounded down so far, so a shorter one may end before it starts`,
       ];
       const lag = 'PT2H';
       const of = { filterUntil: 'date.lt' };
-      expect(problemsOf(of, { since: { lookbackWindow: 'PT2H59S', lag } })).toEqual(problem('minute'));
+      expect(problemsOf(of, { since: { lookbackWindow: 'PT2H59S', lag } })).toEqual(problem('a minute'));
       expect(problemsOf(of, { since: { lookbackWindow: 'PT2H1M', lag } })).toEqual([]);
-      expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1D', lag } })).toEqual(problem('day'));
+      expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1D', lag } })).toEqual(problem('a day'));
       expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1DT2H', lag } })).toEqual([]);
       expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1D' } })).toEqual([]);
     });

@@ -96,7 +96,7 @@ export function anExportDefinition(overrides: Partial<ExportDefinition> = {}): E
     name,
     stateName: name,
     request: anExportRequest(),
-    dates: { unitMs: 1_000, upperBound: 'date.lt' },
+    dates: { unitMs: 1_000, zone: 'UTC', upperBound: 'date.lt' },
     since: { from: 'watermark', overlapMs: 0 },
     lagMs: 0,
     slicing: { parallel: 1 },

@@ -122,7 +122,9 @@ export async function definitionFor(
 
 /** The bounded runs that a start exports, the oldest first. None if it is a regular start, or names the state of one bounded run. */
 const boundedParts = (definition: ExportDefinition, input: StartInput): readonly ExportDefinition[] =>
-  definition.bounds === undefined ? partsOf(input).map((bounds) => boundedDefinition(definition, bounds)) : [];
+  definition.bounds === undefined
+    ? partsOf(input, definition.dates).map((bounds) => boundedDefinition(definition, bounds))
+    : [];
 
 /** What the execution with this start input has begun: of a series, the run that it owns. */
 export async function startedDefinition(
@@ -321,7 +323,7 @@ async function start(
     bounded: bounds === undefined ? undefined : true,
     series: seriesOf(input),
     lagMs,
-    slices: chooseSlices(period, chosen, dates.unitMs, state.lastCompleted),
+    slices: chooseSlices(period, chosen, dates, state.lastCompleted),
     request,
     compression,
     startedBy: execution,

@@ -129,14 +129,14 @@ function whyNotOwned(active: Run | undefined, execution: string, exportName: str
 export function contradictionOf(
   run: Run,
   isComplete: boolean,
-  { request }: Pick<ExportDefinition, 'request'>,
+  { request, dates }: Pick<ExportDefinition, 'request' | 'dates'>,
   { since, slice }: { readonly since?: Instant | undefined; readonly slice?: number | undefined } = {},
 ): ExportError | undefined {
   const ofRequest = [
     ...(isComplete ? [] : differences(run.request, request)),
     ...(since === undefined || since === run.since ? [] : [`since was ${run.since} and is now ${since}`]),
   ];
-  const ofSlices = slice === undefined || hasSlices(run, slice) ? [] : [describeSlices(run, slice)];
+  const ofSlices = slice === undefined || hasSlices(run, slice, dates) ? [] : [describeSlices(run, slice)];
   if (ofRequest.length === 0 && ofSlices.length === 0) return undefined;
   const advice =
     ofRequest.length === 0

@@ -4,7 +4,8 @@ import { ExportError } from '../errors.ts';
 import { selectsSame } from '../filter.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
 import { truncate } from '../sanitize.ts';
-import { minSliceMs } from '../slices.ts';
+import { longestStepMs, minRunMs } from '../slices.ts';
+import { startOfUnit, utcZone } from '../time/time-zones.ts';
 import { epochMsOf, instantOf, isInFuture } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
 
@@ -39,13 +40,12 @@ export function chooseBounds(
 /** Where a regular run that begins now ends. */
 export function chooseUntil({ lagMs, dates }: ExportDefinition, now: number): Instant | undefined {
   if (lagMs === 0) return undefined;
-  const step = minSliceMs(dates.unitMs);
-  return instantOf(Math.floor((now - lagMs) / step) * step);
+  return instantOf(startOfUnit(now - lagMs, minRunMs(dates), dates.zone ?? utcZone));
 }
 
 /** @throws ConfigurationError if the settings leave nothing to export at any time: runs would end before their window begins */
 export function assertWindowOutlastsLag({ name, since: policy, lagMs, dates }: ExportDefinition): void {
-  const minMs = lagMs + minSliceMs(dates.unitMs);
+  const minMs = lagMs + longestStepMs(dates);
   if (policy.from !== 'lookback' || lagMs === 0 || policy.lookbackMs >= minMs) return;
   throw new ExportError(
     'ConfigurationError',

@@ -31,7 +31,7 @@ import { kindOf, nextSchema } from './next/kinds.ts';
 import { formOfCursor, type WithTarget } from './next/target.ts';
 import { mediaTypesOf, pageFields, pageRules, pageSchema } from './page.ts';
 import { problemOfPath } from './paths.ts';
-import { requestFields, requestRules, requestSchema, uses } from './request.ts';
+import { requestFields, requestRules, requestSchema, uses, usesBound } from './request.ts';
 import { conditionRules, pathsOfConditions, whenFields, whenSchema } from './when.ts';
 
 /** A description, with the defaults of a service and what its export changes. */
@@ -130,8 +130,8 @@ export const requestDates = ({
   dates,
   filterUntil,
 }: Pick<Description, 'request' | 'dates' | 'filterUntil'>) => ({
-  unitMs: unitOfDates(dates),
-  upperBound: filterUntil ?? (uses(request, 'until') ? '{until}' : undefined),
+  ...unitOfDates(dates),
+  upperBound: filterUntil ?? (usesBound(request, 'until') ? '{until}' : undefined),
 });
 
 /** The paths at which the check of a page finds values. */
@@ -163,13 +163,18 @@ export function findContradictions(api: Api): readonly SettingsProblem[] {
     ...findBroken([
       [
         ['request'],
-        uses(request, 'until') && !uses(request, 'since'),
+        usesBound(request, 'until') && !usesBound(request, 'since'),
         'must have {since} beside {until}: with an upper bound alone, each part of a period would have all earlier reports',
       ],
       ...kind.paths(next).map(([path, value]): Rule => {
         const message = problemOfPath(value, page.format);
         return [path, message !== undefined, message ?? ''];
       }),
+      [
+        ['request'],
+        uses(request, 'until-1') && unitOfDates(api.dates).unitMs <= 1_000,
+        'must not have {until-1} with dates in seconds or less: a report between both would be in no run. Send {until}: a report dated exactly then may come twice, and none is missed',
+      ],
       ...kind.rules(api),
       ...conditionRules(api),
     ]),

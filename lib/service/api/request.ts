@@ -16,7 +16,7 @@ import { headerValuePattern, headerValueProblem, problemOfRequestHeader } from '
 type Path = SettingsProblem['path'];
 
 /** What a template may contain. `{filter.NAME}` is a field of the export's filter, and `{filter}` the whole of it. */
-const placeholders = '{since}, {until}, {size}, {filter} and {filter.NAME}';
+const placeholders = '{since}, {since-1}, {until}, {until-1}, {size}, {filter} and {filter.NAME}';
 const placeholderPattern = /\{([A-Za-z][\w.-]*)\}/g;
 
 /** The names in a text: `since` and `filter.type`. */
@@ -29,7 +29,8 @@ export const countAdvice =
 export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
-const likelyPlaceholder = /(?:\$\{|\{\{?)\s*(?:since|until|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
+const likelyPlaceholder =
+  /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
 /** Where a template stands: in a body, a value may be an object; `{cursor}` is only in `next.request`. */
 interface TemplatePlace {
@@ -41,7 +42,7 @@ function findTemplateProblem(template: string, { inBody = false, withCursor }: T
   const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
   if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
   for (const name of placeholdersIn(template)) {
-    if (/^(since|until|size|filter\.[A-Za-z0-9_.-]+)$/.test(name) || (name === 'cursor' && withCursor)) continue;
+    if (/^((since|until)(-1)?|size|filter\.[A-Za-z0-9_.-]+)$/.test(name) || (name === 'cursor' && withCursor)) continue;
     if (name === 'filter') {
       if (inBody && template === '{filter}') continue;
       return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
@@ -182,6 +183,10 @@ export const uses = ({ body, ...rest }: FurtherRequest, name: string): boolean =
   [...templatesIn(body ?? {}), ...scalarsIn(rest, [])].some(({ value }) =>
     placeholdersIn(String(value)).includes(name),
   );
+
+/** Whether a request has the bound, as it is or one unit before. */
+export const usesBound = (request: FurtherRequest, bound: 'since' | 'until'): boolean =>
+  uses(request, bound) || uses(request, `${bound}-1`);
 
 /** A request whose placeholders have their values, before it is encoded. */
 export interface RequestParts {

@@ -90,11 +90,14 @@ type Values = Readonly<Record<string, JsonValue | undefined>>;
 function valuesOf(api: Description, { request, since, until: bound, begunAt, cursor }: PageRequest): Values {
   const { size, format, container, filter } = request;
   // A placeholder must have a value.
-  const until = writeDate(api.dates, bound ?? begunAt, Math.ceil);
+  const end = bound ?? begunAt;
+  const until = writeDate(api.dates, 'until', end);
   const whole = filterOf(request, since);
   return {
-    since: writeDate(api.dates, since, Math.floor),
+    since: writeDate(api.dates, 'since', since),
+    'since-1': writeDate(api.dates, 'since', since, -1),
     until,
+    'until-1': writeDate(api.dates, 'until', end, -1),
     size,
     format,
     container,
@@ -114,7 +117,7 @@ function render(
   const names = placeholdersIn(template);
   if (names.some((name) => values[name] === undefined)) {
     // Without its lower bound, a request would select everything.
-    return names.some((name) => name === 'since' || name === 'until') ? missing(template) : undefined;
+    return names.some((name) => /^(since|until)/.test(name)) ? missing(template) : undefined;
   }
   return template.replaceAll(/\{([A-Za-z][\w.-]*)\}/g, (_, name: string) => {
     const value = values[name];

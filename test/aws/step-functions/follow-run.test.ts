@@ -146,7 +146,7 @@ const failed = (second: number, error: string): HistoryEvent => ({
   taskFailedEventDetails: { resourceType: 'lambda', resource: 'invoke', error, cause: 'it failed' },
 });
 
-const definition = anExportDefinition({ name: 'nightly', dates: { unitMs: 1, upperBound: 'date.lt' } });
+const definition = anExportDefinition({ name: 'nightly', dates: { unitMs: 1, zone: 'UTC', upperBound: 'date.lt' } });
 const result = aRunResult({ export: 'nightly', run: id, pages: 3 });
 const summarize = (events: readonly ExportEvent[]) =>
   events.map((event) => `${event.event}${'page' in event ? ` ${event.page}` : ''}`);

@@ -683,7 +683,7 @@ describe('a lag', () => {
   it('refuses a start that has nothing to export because of its settings', async () => {
     const since = { from: 'lookback', lookbackMs: 150 * minute } as const;
     const bench = aBench({
-      definition: { ...definition, since, dates: { unitMs: 24 * 60 * minute, upperBound: 'date.lt' } },
+      definition: { ...definition, since, dates: { unitMs: 24 * 60 * minute, zone: 'UTC', upperBound: 'date.lt' } },
     });
     bench.advance(180 * minute);
     const { error, message } = failed(await bench.start());
@@ -817,7 +817,7 @@ describe('a bounded run', () => {
   });
 
   it.each([bounds, { parallel: 2 }, { slice: 'PT1H' }])('needs an API with an upper bound: %o', async (input) => {
-    const bench = aBench({ definition: { dates: { unitMs: 1_000 } } });
+    const bench = aBench({ definition: { dates: { unitMs: 1_000, zone: 'UTC' } } });
     expect(failed(await bench.start(input)).message).toContain('its requests do not exclude reports from a date on');
   });
 

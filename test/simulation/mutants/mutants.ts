@@ -387,8 +387,8 @@ export const mutants: readonly Mutant[] = [
     name: 'a run with a lag ends when it begins',
     violates: 'a run begins where its start says',
     at: 'lib/core/steps/watermark.ts#chooseUntil',
-    replace: '(now - lagMs)',
-    with: 'now',
+    replace: 'startOfUnit(now - lagMs,',
+    with: 'startOfUnit(now,',
   },
   {
     name: 'a rejected cursor starts every slice over',

@@ -18,7 +18,7 @@ import { oneTypeOf, exactlyOne, field, fieldsOf, flag, object, type Rule } from 
 import { responseHeaderName } from '../header-names.ts';
 import { reportsIn } from '../page.ts';
 import { isInReport } from '../paths.ts';
-import { keysOf, uses } from '../request.ts';
+import { keysOf, usesBound } from '../request.ts';
 import { type Described, InvalidPage, lastPage, type NextKind, type PageFacts } from './kind.ts';
 import { countedTarget, fromField, placeOf, writeAt } from './target.ts';
 
@@ -101,7 +101,7 @@ function rulesOf({ request, next, page, last, when }: Described<Counted>): reado
     [['last'], last !== undefined, 'must not be set with next.from: count: the total decides'],
     [
       ['request'],
-      !uses(request, 'until'),
+      !usesBound(request, 'until'),
       'must have {since} and {until} with next.from: count: pages shift while reports are added to their period',
     ],
     [
