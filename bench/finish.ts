@@ -45,6 +45,5 @@ export const functionEnvironment = (endpoint: string) => ({
     bucket: 'bucket',
     prefix: '',
     apiKeySecret: 'reports/api-key',
-    apiKeyField: 'apiKey',
   }),
 });

@@ -22,7 +22,7 @@ import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
 import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe-service.ts';
 import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
-import { renewsSecret } from '../lib/service/api/auth.ts';
+import { renewsSecret } from '../lib/service/api/auth/kinds.ts';
 import { createServiceClient, type ServiceClient } from '../lib/service/client/client.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult;
@@ -69,8 +69,8 @@ function createService(
   remainingMs: () => number,
 ): ServiceClient {
   const client = createClient(SecretsManagerClient, sdkConfig);
-  const { apiKeySecret: secretId = '', apiKeyField: field, table, service: name } = environment;
-  const secret = createSecretApiKey({ client, secretId, field, now: clock.now });
+  const { apiKeySecret: secretId = '', table, service: name } = environment;
+  const secret = createSecretApiKey({ client, secretId, now: clock.now });
   const renewed = { source: secret, secretsManager: client, secretId, client: dynamoDb, table, service: name };
   return createServiceClient(service, {
     network: createSecretNetwork({ client, settings: service, now: clock.now }),

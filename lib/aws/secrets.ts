@@ -25,19 +25,17 @@ interface SecretReader {
 interface SecretApiKeyOptions extends SecretReader {
   /** Name or ARN. */
   readonly secretId: string;
-  /** The field of the secret's JSON that holds the key; empty if the whole secret is the key. */
-  readonly field: string;
 }
 
-/** `get` and `refresh` throw ConfigurationError if the secret is missing, unreadable or holds no key. */
-export function createSecretApiKey({ client, secretId, field, now }: SecretApiKeyOptions): ApiKeySource {
+/** The whole secret. `get` and `refresh` throw ConfigurationError if it is missing, unreadable or empty. */
+export function createSecretApiKey({ client, secretId, now }: SecretApiKeyOptions): ApiKeySource {
   const source = cached(async () => {
-    const format = field === '' ? 'as plain text' : `as JSON with the field ${JSON.stringify(field)}`;
-    const remedy = `Store the key ${format}, and start again`;
+    const remedy = 'Store what the service needs, and start again';
     const secret = await readSecret(client, secretId, `${remedy}: ${storeCommand(secretId)}`);
-    const key = parseKey(secret, field);
-    if (key !== undefined) return key;
-    throw new ExportError('ConfigurationError', `The secret ${secretId} holds no API key. ${remedy}`);
+    // Editors and shells append a line break that is not part of the key.
+    const key = secret?.replace(/\r?\n$/, '') ?? '';
+    if (key.trim() !== '') return key;
+    throw new ExportError('ConfigurationError', `The secret ${secretId} is empty. ${remedy}`);
   }, now);
   return { ...source, place: `The secret ${secretId}` };
 }
@@ -45,13 +43,6 @@ export function createSecretApiKey({ client, secretId, field, now }: SecretApiKe
 /** As in docs/deployment.md. */
 const storeCommand = (secretId: string): string =>
   `read -rs KEY && printf %s "$KEY" | aws secretsmanager put-secret-value --secret-id ${secretId} --secret-string file:///dev/stdin`;
-
-function parseKey(secret: string | undefined, field: string): string | undefined {
-  const value = field === '' ? secret : readField(secret, field);
-  // Editors and shells append a line break that is not part of the key.
-  const key = typeof value === 'string' ? value.replace(/\r?\n$/, '') : undefined;
-  return key?.trim() === '' ? undefined : key;
-}
 
 interface SecretNetworkOptions extends SecretReader {
   readonly settings: NetworkSettings;

@@ -7,7 +7,7 @@
  */
 
 import { minUploadBytesPerSecond } from '../settings/deployed-settings.ts';
-import { renewsSecret } from '../service/api/auth.ts';
+import { renewsSecret } from '../service/api/auth/kinds.ts';
 import { requestDates } from '../service/api/description.ts';
 import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
 import { maxParallel } from '../core/slices.ts';

@@ -17,6 +17,7 @@ import {
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import type { VpcSettings } from '../settings/deployment-settings.ts';
+import { tokenUrlOf } from '../service/api/auth/kinds.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 /** The props of a `ReportExporter` and of its functions. */
@@ -52,8 +53,7 @@ function createSecurityGroup(
     allowAllOutbound: false,
   });
   const httpsPort = 443;
-  const tokenUrls = 'tokenUrl' in auth ? [auth.tokenUrl] : [];
-  const targets = proxyUrl === undefined ? [baseUrl, ...tokenUrls] : [proxyUrl];
+  const targets = proxyUrl === undefined ? [baseUrl, tokenUrlOf(auth) ?? baseUrl] : [proxyUrl];
   const ports = targets.map((target) => {
     const { port, protocol } = new URL(target);
     return Number(port) || (protocol === 'http:' ? 80 : httpsPort);

@@ -37,7 +37,7 @@ import {
 } from '../settings/deployed-settings.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
-import { needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { needsSecret, renewsSecret } from '../service/api/auth/kinds.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
@@ -289,7 +289,6 @@ export class ReportExporter extends Construct {
       serverSideEncryption: bucketSettings.serverSideEncryption,
       // The name if the complete ARN is unknown: a partial ARN may match another secret.
       apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
-      apiKeyField: service.apiKeySecret?.field ?? '',
     };
     const environment: FunctionEnvironment = { ...resources, deployment: stack.stackName };
     const functions = (this.functions = createFunctions(this, {

@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 import { join, parse, resolve } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Runtime } from '../core/ports.ts';
-import { type ApiKeySource, parseTokenDocument } from '../service/client/api-key.ts';
+import { parseTokenDocument, type TokenDocument, usedFields } from '../service/api/auth/refresh-token.ts';
+import { type ApiKeySource, readAt } from '../service/client/api-key.ts';
 import { createDirectoryDurably, readFileIfPresent, reservePrivateFile, writePrivateFile } from './durable-fs.ts';
 import { acquireExportLock, type FileLock, isExportLocked } from './lock.ts';
 
@@ -40,16 +41,17 @@ export function createRenewedSecret(
   runtime: Runtime,
   { signal, notify = () => {} }: Waiting = {},
 ): ApiKeySource {
-  const consent = parseTokenDocument(secret);
+  const consent = readAt(undefined, () => parseTokenDocument(secret));
   const digest = createHash('sha256').update(consent.refresh_token).digest('hex');
   const directory = resolve(out, '.tokens');
   const file = join(directory, `${digest}.json`);
-  // The client secret stays in the environment, where it may be replaced.
+  // All others stay in the environment, where they may be replaced.
   const read = async (): Promise<string> => {
     const text = readFileIfPresent(file);
     if (text === undefined) return secret;
-    const stored = parseTokenDocument(text, `The file ${file}`, 'Delete it, consent again, and set the new one');
-    return JSON.stringify({ ...stored, client_secret: consent.client_secret });
+    const remedy = 'Delete it, consent again, and set the new one';
+    const stored = readAt(`The file ${file}`, () => parseTokenDocument(text), remedy);
+    return JSON.stringify({ ...consent, ...ofUses(stored) });
   };
   return {
     get: read,
@@ -73,7 +75,7 @@ export function createRenewedSecret(
     });
     if (next === newest) return next;
     try {
-      writePrivateFile(file, JSON.stringify({ ...parseTokenDocument(next), client_secret: undefined }));
+      writePrivateFile(file, JSON.stringify(ofUses(parseTokenDocument(next))));
     } catch (error) {
       const lost =
         'The server has replaced the refresh token, and the new one is not stored. Unless another attempt stores it, consent again';
@@ -101,3 +103,6 @@ export function createRenewedSecret(
     }
   }
 }
+
+const ofUses = (document: TokenDocument): TokenDocument =>
+  Object.fromEntries(usedFields.map((name) => [name, document[name]]));

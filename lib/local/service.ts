@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import { defaultApiKeyEnv, type ServiceSettings, sourceOf } from '../settings/settings.ts';
-import { needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { needsSecret, problemOfSecret, renewsSecret } from '../service/api/auth/kinds.ts';
 import { defaultVendor } from '../service/api/report-export-service.ts';
-import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
+import { fixedApiKey } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork, type NetworkSource } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
 import { createRenewedSecret, type Waiting } from './renewed-secret.ts';
@@ -92,9 +92,8 @@ export function problemOfVariable(
   env: NodeJS.ProcessEnv,
   service: Pick<ServiceSettings, 'auth'>,
 ): string | undefined {
-  const { kind } = service.auth;
-  if (kind === 'none') return undefined;
-  const problem = problemOfSecret(env[variable], renewsSecret(service) ? 'refresh_token' : kind);
+  if (!needsSecret(service)) return undefined;
+  const problem = problemOfSecret(env[variable], service.auth);
   const named = isNameOfVariable(variable) ? variable : `in apiKeyEnv (default ${defaultApiKeyEnv})`;
   return problem && `The environment variable ${named} ${problem}`;
 }

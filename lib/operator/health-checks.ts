@@ -6,6 +6,7 @@
 
 import { isExportError } from '../core/errors.ts';
 import { emptyState } from '../core/model.ts';
+import { shownCredentials } from '../service/api/auth/kinds.ts';
 import type { Runtime } from '../core/ports.ts';
 import { chooseBounds } from '../core/steps/watermark.ts';
 import { latestKey } from '../core/storage/keys.ts';
@@ -198,6 +199,12 @@ function scheduleOutcome({ schedule }: ExportView): Outcome {
   return warning(text, 'to run on schedule, set "enabled": true in the settings file and deploy again');
 }
 
+/** The source of the secret; of several parts of it, which header has which. */
+function credentialsText({ settings, keySource }: ExportTarget['service']): string {
+  const headers = Object.entries(shownCredentials(settings.auth, keySource));
+  return headers.length < 2 ? keySource : headers.map(([name, value]) => `${name}: ${value}`).join(', ');
+}
+
 /**
  * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection), `key`, `service` and
  * `clock`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those of the operator.
@@ -229,7 +236,7 @@ async function* checkService(
       { definition, service: client, log, runtime, notify },
       period,
     );
-    yield ['key', ok(`accepted (${keySource})`)];
+    yield ['key', ok(`accepted (${credentialsText(service)})`)];
     yield ['service', ok(`${service.address} returned ${describePage(result)}; it was not stored`)];
     yield ['clock', checkClock(clockLeadMs)];
   } catch (error) {

@@ -93,8 +93,6 @@ export interface ServiceResources extends Versioned {
   readonly serverSideEncryption?: BucketSettings['serverSideEncryption'];
   /** The name or the ARN of the secret that holds the API key. Absent: the service needs none. */
   readonly apiKeySecret?: string;
-  /** The field of its JSON. Empty: the whole secret. */
-  readonly apiKeyField: string;
 }
 
 /** The environment variable of the functions. */

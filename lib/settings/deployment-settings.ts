@@ -21,7 +21,7 @@ import {
   withoutProblems,
 } from '../core/schema/fields.ts';
 import { parseAll, type Issue } from '../core/schema/parse.ts';
-import { type Auth, needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { type Auth, needsSecret, renewsSecret, tokenUrlOf } from '../service/api/auth/kinds.ts';
 import { authOfReportExport } from '../service/api/report-export-service.ts';
 import { describeExport } from './export-apis.ts';
 import {
@@ -378,7 +378,7 @@ function findSharedVariables(all: readonly (readonly [name: string, service: Giv
   const services = all.flatMap(([name, service]) => {
     const auth = authOf(service);
     const { apiKeyEnv, baseUrl } = service;
-    const { origin } = new URL('tokenUrl' in auth ? auth.tokenUrl : baseUrl);
+    const { origin } = new URL(tokenUrlOf(auth) ?? baseUrl);
     const isNamed = apiKeyEnv === defaultApiKeyEnv;
     if ((apiKeyEnv !== undefined && !isNamed) || !needsSecret({ auth })) return [];
     return [{ path: ['services', name], isNamed, origin }];

@@ -70,6 +70,13 @@ export interface ServiceProps {
    */
   readonly vendor?: string | undefined;
   /**
+   * The headers that carry the secret, with `{secret}`, or a field of a secret in JSON: `{secret.apiKey}`.
+   *
+   * @default - the header of `vendor` with `{secret}`
+   * @example {'X-ACME-API-KEY':'{secret.apiKey}','X-Gateway-Key':'{secret.gateway}'}
+   */
+  readonly send?: Readonly<Record<string, string>> | undefined;
+  /**
    * Where a request carries the cursor.
    *
    * @default 'query'
@@ -176,7 +183,7 @@ export interface ServiceProps {
    * @see `docs/network.md#headers`
    */
   readonly userAgent?: string | undefined;
-  /** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token. */
+  /** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
    * The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.
@@ -223,47 +230,55 @@ export interface ApiProps {
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
-export type AuthProps = AuthNoneProps | AuthHeaderProps | AuthBasicProps | AuthBearerProps | AuthOauth2Props | AuthJwtProps;
+export type AuthProps = AuthNoneProps | AuthKeyProps | AuthBasicProps | AuthBearerProps | AuthOauth2Props | AuthJwtProps | AuthLoginProps;
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthNoneProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
   readonly kind: 'none';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
-export interface AuthHeaderProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
-  readonly kind: 'header';
+export interface AuthKeyProps {
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  readonly kind: 'key';
   /**
-   * The name of the header.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
    *
-   * @example 'Authorization'
+   * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
    */
-  readonly name: string;
-  /**
-   * What precedes the key in the header.
-   *
-   * @example 'SSWS '
-   */
-  readonly prefix?: string | undefined;
+  readonly send: Readonly<Record<string, string>>;
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBasicProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
   readonly kind: 'basic';
+  /**
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   *
+   * @default '{"Authorization":"Basic {token}"}'
+   * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
+   */
+  readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBearerProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
   readonly kind: 'bearer';
+  /**
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   *
+   * @default '{"Authorization":"Bearer {secret}"}'
+   * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
+   */
+  readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthOauth2Props {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
   readonly kind: 'oauth2';
   /**
    * Where tokens are requested.
@@ -285,11 +300,29 @@ export interface AuthOauth2Props {
    */
   readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
   /**
-   * Whether the client ID and its secret are sent by HTTP Basic, or in the body; `none` for a client that has no secret.
+   * How the client proves who it is: its ID and secret by HTTP Basic, encoded as RFC 6749 says or, for servers that do not decode them, as they are; in the `body`; by an assertion that a private key signs; or `none`, for a client that has no secret.
    *
    * @default 'basic'
    */
-  readonly clientAuthentication?: 'basic' | 'body' | 'none' | undefined;
+  readonly clientAuthentication?: 'basic' | 'basic-unencoded' | 'body' | 'private_key_jwt' | 'none' | undefined;
+  /**
+   * How the assertion is signed.
+   *
+   * @default 'RS256'
+   */
+  readonly algorithm?: 'RS256' | 'PS256' | 'ES256' | undefined;
+  /**
+   * The ID of the key, in the header `kid`.
+   *
+   * @default - none
+   */
+  readonly keyId?: string | undefined;
+  /**
+   * How the fields of the request for a token are sent.
+   *
+   * @default - as a `form`
+   */
+  readonly encoding?: 'form' | 'json' | undefined;
   /**
    * The scopes of the tokens, separated by spaces.
    *
@@ -303,18 +336,26 @@ export interface AuthOauth2Props {
    * @example {'audience':'https://api.example.com'}
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   *
+   * @default '{"Authorization":"Bearer {token}"}'
+   * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
+   */
+  readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthJwtProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
   readonly kind: 'jwt';
   /**
    * Where tokens are requested.
    *
+   * @default - the assertion itself is the token
    * @example 'https://login.example.com/oauth2/token'
    */
-  readonly tokenUrl: string;
+  readonly tokenUrl?: string | undefined;
   /**
    * The claim `iss`: who signs.
    *
@@ -358,6 +399,57 @@ export interface AuthJwtProps {
    * @example {'audience':'https://api.example.com'}
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   *
+   * @default '{"Authorization":"Bearer {token}"}'
+   * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
+   */
+  readonly send?: Readonly<Record<string, string>> | undefined;
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthLoginProps {
+  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  readonly kind: 'login';
+  /**
+   * The path of the request for a token, below `baseUrl`. The request is a POST.
+   *
+   * @example '/auth'
+   */
+  readonly path: string;
+  /**
+   * Its JSON body, with `{secret}` or fields of a secret in JSON: `{secret.password}`.
+   *
+   * @example {'user':'{secret.user}','password':'{secret.password}'}
+   */
+  readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form.
+   *
+   * @example {'user':'{secret.user}','password':'{secret.password}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Where the response has the token.
+   *
+   * @example '/access_token'
+   */
+  readonly token: string;
+  /**
+   * Where the response has the seconds until the token expires, or the instant.
+   *
+   * @default - the token is used until the service rejects it
+   * @example '/expires_in'
+   */
+  readonly expires?: string | undefined;
+  /**
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   *
+   * @default '{"Authorization":"Bearer {token}"}'
+   * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
+   */
+  readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Certificates of the connection to the service. */
@@ -395,7 +487,7 @@ export interface TlsProps {
   readonly clientKeyPassphraseEnv?: string | undefined;
 }
 
-/** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token. */
+/** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
 export interface ApiKeySecretProps {
   /**
    * The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters.
@@ -404,13 +496,6 @@ export interface ApiKeySecretProps {
    * @example 'acme/api-key'
    */
   readonly existing?: string | undefined;
-  /**
-   * The field of the secret's JSON with the key.
-   *
-   * @default - the whole secret is the key
-   * @example 'apiKey'
-   */
-  readonly field?: string | undefined;
 }
 
 /** What to export, from where, and when. */

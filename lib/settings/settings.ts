@@ -27,7 +27,8 @@ import {
   variableName,
   wholeNumber,
 } from '../core/schema/fields.ts';
-import { type Auth, needsSecret, renewsSecret } from '../service/api/auth.ts';
+import { type Auth, findAuthProblems, needsSecret, sendOf } from '../service/api/auth/kinds.ts';
+import { sendSchema } from '../service/api/auth/send.ts';
 import { type Description, exportApiSchema, requestDates, serviceApiSchema } from '../service/api/description.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { formatOf, reportsIn } from '../service/api/page.ts';
@@ -61,6 +62,11 @@ const serviceFields = {
     "The vendor's part of the header names `X-…-API-KEY` and `X-…-CURSOR`. Without it, `SERVICE`.",
     text(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
     { example: 'ACME' },
+  ),
+  send: optionalField(
+    'The headers that carry the secret, with `{secret}`, or a field of a secret in JSON: `{secret.apiKey}`. Without it, the header of `vendor` with `{secret}`.',
+    sendSchema,
+    { example: { 'X-ACME-API-KEY': '{secret.apiKey}', 'X-Gateway-Key': '{secret.gateway}' } },
   ),
   cursorIn: optionalField(
     'Where a request carries the cursor. Without it, `query`.',
@@ -105,17 +111,12 @@ const serviceFields = {
   ),
   ...networkFields,
   apiKeySecret: optionalField(
-    'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token.',
+    'The secret on AWS with the API key, or with what else `send` or `api.auth` needs.',
     object({
       existing: optionalField(
         'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
         text(secretIdPattern, secretIdProblem),
         { example: 'acme/api-key' },
-      ),
-      field: optionalField(
-        "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
-        z.string().check(z.minLength(1, 'must not be empty')),
-        { example: 'apiKey' },
       ),
     }),
   ),
@@ -314,16 +315,13 @@ export function findServiceProblems(service: GivenService, auth: Auth): readonly
   ];
   return findBroken([
     isUnused('vendor', isDescribed, ' with api: auth and next name the headers'),
+    isUnused('send', isDescribed, ' with api: set send of api.auth'),
     isUnused('cursorIn', isDescribed, ' with api: next.to is where the cursor is sent'),
     isUnused('filterUntil', isDescribed, ' with api: the placeholder {until} is the upper bound'),
     isUnused('rootElement', typeof format === 'string' && format !== 'xml', ` for pages in ${format}`),
     isUnused('apiKeySecret', !needsSecret({ auth }), ': api.auth is none'),
     isUnused('apiKeyEnv', !needsSecret({ auth }), ': api.auth is none'),
-    [
-      ['apiKeySecret', 'field'],
-      renewsSecret({ auth }) && service.apiKeySecret?.field !== undefined,
-      'has no meaning with the grant refresh_token: the whole secret is its JSON',
-    ],
+    ...(isDescribed ? [] : findAuthProblems(auth)).map(({ path, message }): Rule => [path, true, message]),
   ]);
 }
 
@@ -332,7 +330,7 @@ export function findHeaderProblems(
   { headers = {} }: Pick<GivenService, 'headers'>,
   { auth, next, request }: Description,
 ): readonly SettingsProblem[] {
-  const names = [auth.kind === 'header' ? auth.name : '', ...Object.keys(headers)].map((name) => name.toLowerCase());
+  const names = [...Object.keys(sendOf(auth)), ...Object.keys(headers)].map((name) => name.toLowerCase());
   const { header } = placeOf(next as WithTarget);
   const isSent = (name: string) => names.includes(name.toLowerCase());
   const other = 'must be another header: auth or headers of the service send this one';
@@ -472,10 +470,10 @@ export function apiOfRequest(api: Description, headers: ServiceSettings['headers
   };
 }
 
-const withLowerCaseNames = (headers: NonNullable<ServiceSettings['headers']>) =>
+const withLowerCaseNames = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 const withLowerCaseHeader = (auth: Auth): Auth =>
-  auth.kind === 'header' ? { ...auth, name: auth.name.toLowerCase() } : auth;
+  'send' in auth && auth.send !== undefined ? { ...auth, send: withLowerCaseNames(auth.send) } : auth;
 
 /** Where the reports are in a page. */
 function reportsAtOf({ page }: Description): ReportsAt {

@@ -5,9 +5,14 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { apiSchema } from '../../lib/service/api/description.ts';
+import { serviceMetadata } from '../../lib/settings/deployed-settings.ts';
+import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
+import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, runInProcess } from '../support/process/command-line.ts';
+import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
+import { searchForSecrets } from '../support/secret-search.ts';
 import { aReport } from '../support/service/simulator-client.ts';
 
 const env = { REPORT_EXPORT_API_KEY: 'the-key-of-the-first-service', OTHER_KEY: 'the-key-of-the-other-one' };
@@ -172,6 +177,49 @@ describe('report-exporter local --settings', () => {
     const ended = await runInProcess([...local, '--json'], { REPORT_EXPORT_API_KEY: secret });
     expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 3, reports: 5 });
     expect(await runInProcess(['verify', '--out', out, '--json'], env)).toMatchObject({ status: 0 });
+  });
+
+  it('sends two secrets, neither of which is in settings, template, state, plan or output, whatever the service quotes', async () => {
+    const secrets = { api: 'first-secret-0123456789', app: 'second-S3cret-9876543210' };
+    const key = JSON.stringify(secrets);
+    const auth = { kind: 'key', send: { 'DD-API-KEY': '{secret.api}', 'DD-APPLICATION-KEY': '{secret.app}' } };
+    const page = { format: 'json', reports: '/data/*' };
+    let isWorking = false;
+    await using server = await startRawServer((socket, { headers }) => {
+      const isAllowed = headers['DD-API-KEY'] === secrets.api && headers['DD-APPLICATION-KEY'] === secrets.app;
+      const body = `not ${headers['DD-API-KEY']}, nor ${headers['DD-APPLICATION-KEY']}`;
+      const type = (name: string) => ({ headers: { 'content-type': name } });
+      if (!isWorking || !isAllowed) socket.end(rawResponse({ status: 403, ...type('text/plain'), body }));
+      else socket.end(rawResponse({ ...type('application/json'), body: '{"data":[{"id":1}]}' }));
+    });
+    const settings = described({ page, auth });
+    settings.services.acme.baseUrl = server.url;
+    const { out, file, local } = await aFile({ ...settings, exports: [{ name: 'nightly', size: 2 }] });
+    const variables = { REPORT_EXPORT_API_KEY: key };
+    const run = async (...words: readonly string[]) => await runInProcess(words, variables);
+    const failed = await run(...local, '--max-attempts', '1');
+    isWorking = true;
+    const outputs = {
+      failed,
+      completed: await run(...local, '--json'),
+      plan: await run('plan', '--settings', file, '--request'),
+      doctor: await run('doctor', '--settings', file),
+      wrong: await runInProcess([...local, '--restart'], {
+        REPORT_EXPORT_API_KEY: JSON.stringify({ api: secrets.api }),
+      }),
+    };
+    expect(outputs.failed).toMatchObject({ status: 1, stderr: expect.stringContaining('[not shown') });
+    expect(outputs.completed.status).toBe(0);
+    const shown = 'DD-APPLICATION-KEY: (field app of environment variable REPORT_EXPORT_API_KEY)';
+    expect(outputs.plan.stdout).toContain(shown);
+    expect(outputs.doctor.stdout).toContain(shown);
+    expect(outputs.wrong.stderr).toContain('must be JSON with a text in its field app: {"app":"…"}');
+    const [deployed] = parseDeployment(fileDocument(file)).services;
+    const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+    const stored = Object.fromEntries(files.map((each) => [each.name, readFileSync(join(each.parentPath, each.name))]));
+    expect(Object.keys(stored)).toContain('state.sqlite');
+    const template = serviceMetadata(deployed as NonNullable<typeof deployed>);
+    expect(searchForSecrets({ ...outputs, ...stored, template, file: readFileSync(file) }, secrets)).toEqual([]);
   });
 
   it('reports every problem of the file and of the options at once, and exits with 2', async () => {

@@ -58,7 +58,7 @@ describe('report-exporter plan --request', () => {
     const ended = await runInProcess(['plan', '--request', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
     expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(
-      /request {2}GET http:\/\/127\.0\.0\.1:\d+\/v1\/events\?from=2026-11-01T00%3A00%3A00Z&to=.*&limit=100\n(?:.*\n)*? +authorization: Bearer \(environment variable REPORT_EXPORT_API_KEY\)/,
+      /request {2}GET http:\/\/127\.0\.0\.1:\d+\/v1\/events\?from=2026-11-01T00%3A00%3A00Z&to=.*&limit=100\n(?:.*\n)*? +Authorization: Bearer \(environment variable REPORT_EXPORT_API_KEY\)/,
     );
     expect(ended.stdout).toContain('next     body /paging/next: second\n');
     expect(ended.stdout).toContain('next     body /paging/next: none: this is the last page\n');

@@ -110,17 +110,17 @@ const effects: Readonly<Record<string, Effect>> = {
     props: (stack) => ({ bucket: aBucket(stack), serverSideEncryption: 'AES256' }),
     has: { 'Lambda::Function': functionWith({ bucket: 'our-bucket', serverSideEncryption: 'AES256' }) },
   },
-  'a bucket with its key, its prefix, and a secret with its field': {
+  'a bucket with its key, its prefix, and a secret': {
     settings: {
       bucket: { existing: 'our-bucket', kmsKeyArn: keyArn, prefix: 'team/' },
-      apiKeySecret: { existing: 'our/key', field: 'apiKey' },
+      apiKeySecret: { existing: 'our/key' },
     },
     props: (stack) => ({
       bucket: aBucket(stack, aKey(stack, keyArn)),
       prefix: 'team/acme/',
       // Not for a bucket that knows its key.
       encryptionKey: aKey(stack, otherKeyArn, 'OtherKey'),
-      service: { ...service, apiKeySecret: { existing: 'our/key', field: 'apiKey' } },
+      service: { ...service, apiKeySecret: { existing: 'our/key' } },
     }),
     has: {
       'Lambda::Function': functionWith({
@@ -128,7 +128,6 @@ const effects: Readonly<Record<string, Effect>> = {
         prefix: 'team/acme/',
         bucketKeyArn: keyArn,
         apiKeySecret: 'our/key',
-        apiKeyField: 'apiKey',
       }),
     },
   },

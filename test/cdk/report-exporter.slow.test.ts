@@ -58,14 +58,14 @@ describe('a ReportExporter in another stack', () => {
     const stack = new Stack(anApp(), 'Another');
     const exports = [{ name: 'nightly', schedule: aSchedule() }, { name: 'manual' }];
     const reports = new ReportExporter(new Construct(stack, 'Team'), 'EuReports', {
-      service: { ...service, apiKeySecret: { field: 'key' } },
+      service,
       exports,
     });
     expect(reports).toMatchObject({ serviceName: 'team-eureports', prefix: '', exportNames: ['nightly', 'manual'] });
     const template = Template.fromStack(stack);
     const machine = resource(template, 'AWS::StepFunctions::StateMachine');
     const output = readVersioned<ServiceOutput>(outputsOf(template)['TeamEureportsService']);
-    expect(output).toMatchObject({ service: 'team-eureports', stateMachineId: machine.id, apiKeyField: 'key' });
+    expect(output).toMatchObject({ service: 'team-eureports', stateMachineId: machine.id });
     expect(readVersioned(machine.Metadata?.[serviceMetadataKey])).toMatchObject({
       exports: [{ name: 'nightly', schedule: { enabled: true } }, { name: 'manual' }],
     });

@@ -57,7 +57,6 @@ describe('the functions', () => {
       bucket: `<${idOf('S3::Bucket')}>`,
       prefix: 'acme/',
       apiKeySecret: `<${idOf('SecretsManager::Secret')}>`,
-      apiKeyField: '',
     });
   });
 
@@ -255,7 +254,6 @@ describe('the outputs', () => {
         bucket: `<${idIn('S3::Bucket')}>`,
         prefix: `team/${name}/`,
         apiKeySecret: secret,
-        apiKeyField: '',
         scheduleGroup: resource(template, 'AWS::Scheduler::ScheduleGroup', `Services${name}`).Properties.Name,
       });
     }
@@ -267,10 +265,10 @@ describe('the outputs', () => {
     });
   });
 
-  it('name a secret that is given, and its field', () => {
-    const given = outputsOf(deploy({ apiKeySecret: { existing: 'our/key', field: 'a"b' } }).template);
+  it('name a secret that is given', () => {
+    const given = outputsOf(deploy({ apiKeySecret: { existing: 'our/key' } }).template);
     expect(given.AcmeApiKeySecretId).toBe('our/key');
-    expect(JSON.parse(given.AcmeService ?? '')).toMatchObject({ apiKeySecret: 'our/key', apiKeyField: 'a"b' });
+    expect(JSON.parse(given.AcmeService ?? '')).toMatchObject({ apiKeySecret: 'our/key' });
   });
 
   it('and resources are those that the checks of a first deployment name', () => {

@@ -25,6 +25,7 @@ import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const apiKey = 'the-secret-api-key-7f3a';
+const send = { 'X-SERVICE-API-KEY': '{secret.apiKey}' };
 
 interface Deployment extends AsyncDisposable {
   readonly aws: LocalAws;
@@ -37,8 +38,8 @@ async function deploy(settings: Partial<WrittenSettings> = {}, faults?: FaultScr
   const aws = await startLocalAws();
   const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(someReports(5)), faults });
   aws.secrets.set('reports/api-key', JSON.stringify({ apiKey }));
-  const written = { service: { baseUrl: service.baseUrl }, exports: [{ name: 'reports', size: 2 }], ...settings };
-  const functions = deployedFunctions(aws, written, { prefix: 'all/', apiKeyField: 'apiKey', ...env });
+  const written = { service: { baseUrl: service.baseUrl, send }, exports: [{ name: 'reports', size: 2 }], ...settings };
+  const functions = deployedFunctions(aws, written, { prefix: 'all/', ...env });
   const dispose = async () => {
     await service.close();
     await aws[Symbol.asyncDispose]();

@@ -88,7 +88,7 @@ describe('the settings of local exports', () => {
 
 describe('a problem with a secret', () => {
   const problemOf = (apiKeyEnv: string, variables = {}) =>
-    problemOfVariable(apiKeyEnv, variables, { auth: { kind: 'header', name: 'X-Key' } });
+    problemOfVariable(apiKeyEnv, variables, { auth: { kind: 'key', send: { 'X-Key': '{secret}' } } });
 
   it.each(['TOKEN', 'ACME_API_KEY', 'OAUTH2_SECRET', 'B2B_KEY', 'S3_KEY_2', 'ACME_V2_TOKEN'])(
     'names the variable %s',
@@ -98,11 +98,12 @@ describe('a problem with a secret', () => {
   );
 
   it.each([
-    ['header', 'API key'],
+    ['key', 'API key'],
     ['basic', 'user and password, as user:password'],
     ['bearer', 'token'],
     ['oauth2', 'client secret'],
     ['oauth2', 'client secret and refresh token, as JSON', 'refresh_token'],
+    ['jwt', 'private key'],
   ])('says what %s authentication needs', (kind, secret, grant?: string) => {
     const service = { auth: { kind, grant } } as Pick<ServiceSettings, 'auth'>;
     expect(problemOfVariable('KEY', {}, service)).toContain(`set it to the service's ${secret}`);

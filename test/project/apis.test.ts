@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
-import type { Auth } from '../../lib/service/api/auth.ts';
+import { type Auth, tokenUrlOf } from '../../lib/service/api/auth/kinds.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
@@ -17,7 +17,7 @@ import { fetchPage } from '../support/builders.ts';
 const folder = join(import.meta.dirname, '../../docs/apis');
 const files = readdirSync(folder);
 const page = readFileSync(join(folder, '../apis.md'), 'utf8');
-const apiKey = 'user:S3cr3t-key-of-the-service';
+const wholeKey = 'user:S3cr3t-key-of-the-service';
 const { privateKey } = generateKeyPairSync('rsa', {
   modulusLength: 2048,
   privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
@@ -47,8 +47,13 @@ describe('a description in the docs', () => {
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
     const [settingsOfExport] = exports as [(typeof exports)[number]];
     const { api } = settingsOfExport;
-    const tokenUrlAt = (baseUrl: string, auth: Auth) =>
-      'tokenUrl' in auth ? { tokenUrl: `${baseUrl}${new URL(auth.tokenUrl).pathname}` } : {};
+    const tokenUrlAt = (baseUrl: string, auth: Auth) => {
+      const url = tokenUrlOf(auth);
+      return url === undefined ? {} : { tokenUrl: `${baseUrl}${new URL(url).pathname}` };
+    };
+    const fields = [...JSON.stringify(api.auth).matchAll(/\{secret\.(\w+)\}/g)].map(([, name = '']) => name);
+    const parts = ['client_secret', ...fields].map((name) => [name, `the-${name}-of-the-service`]);
+    const apiKey = fields.length === 0 ? wholeKey : JSON.stringify(Object.fromEntries(parts));
     const filter = settingsOfExport.filter as { readonly type?: string } | undefined;
     await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
     const auth = { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) };

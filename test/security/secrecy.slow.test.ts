@@ -126,11 +126,11 @@ async function deploy(): Promise<Deployment> {
         throw error;
       });
   const settings = {
-    service: { baseUrl: service.baseUrl },
+    service: { baseUrl: service.baseUrl, send: { 'X-SERVICE-API-KEY': '{secret.apiKey}' } },
     exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
   };
   const restarted = (): Functions => {
-    const functions = deployedFunctions(aws, settings, { apiKeyField: 'apiKey' });
+    const functions = deployedFunctions(aws, settings);
     return byStep((step) => recordErrors(functions[step]));
   };
   return {

@@ -35,11 +35,11 @@ describe('the settings', () => {
     expect([...new Set(names.filter((name) => sensitive.test(name)))].sort()).toMatchInlineSnapshot(`
       [
         "api.auth.keyId",
+        "api.auth.token",
         "api.auth.tokenUrl",
         "apiKeyEnv",
         "apiKeySecret",
         "apiKeySecret.existing",
-        "apiKeySecret.field",
         "kmsKeyArn",
         "proxyCredentialsSecret",
         "tls.clientCertificate",

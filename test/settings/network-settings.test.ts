@@ -60,6 +60,18 @@ describe('headers', () => {
     ['an empty value', { 'X-A': '' }, 'printable ASCII'],
     ['white space around a value', { 'X-A': ' a' }, 'printable ASCII'],
     ['a value beyond ASCII', { 'X-A': 'ü' }, 'printable ASCII'],
+    ...[
+      'Ocp-Apim-Subscription-Key DD-APPLICATION-KEY X-Auth-Key apikey X-ApiKey developer-token X-Shopify-Access-Token',
+      'x_secret X-ClientSecret X-Vault-Token AccessToken X-Password X-Amz-Security-Token X-Forwarded-Authorization Token',
+    ].flatMap((names) =>
+      names
+        .split(' ')
+        .map((name): [string, object, string] => [
+          `a credential in ${name}`,
+          { [name]: 'x' },
+          `must not be set: it holds a credential, and these headers are not secret. Set send of api.auth, or without api, of the service: {"${name}": "{secret.NAME}"}`,
+        ]),
+    ),
     ['a name in two spellings', { 'X-A': 'a', 'x-a': 'b' }, 'is already set in another spelling'],
     ['too many bytes', { 'X-A': 'a'.repeat(4_093) }, 'at most 4096 bytes'],
     ['a number', { 'X-A': 1 }, 'must be a string'],

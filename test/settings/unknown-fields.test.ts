@@ -42,12 +42,12 @@ it.each([
   [
     'of another kind',
     { service: { api: { ...anApi, auth: { kind: 'bearer', prefix: 's' } } } },
-    /^some\.json:1 services\.acme\.api\.auth: unknown field: "prefix"\. There is kind$/,
+    /^some\.json:1 services\.acme\.api\.auth: unknown field: "prefix"\. There are kind, send$/,
   ],
   [
     'that could be a secret',
     { service: { api: { ...anApi, auth: { kind: 'bearer', clientSecret: 's' } } } },
-    new RegExp(`services\\.acme\\.api\\.auth: unknown field: "clientSecret"\\. There is kind\\. ${elsewhere}$`),
+    new RegExp(`services\\.acme\\.api\\.auth: unknown field: "clientSecret"\\. There are kind, send\\. ${elsewhere}$`),
   ],
   ['that could be a key', { service: { apiKey: 'k' } }, new RegExp(`unknown field: "apiKey".*\\. ${elsewhere}$`)],
 ])('an unknown field %s is named with the fields that exist', (_, added, problem) => {

@@ -34,7 +34,7 @@ const deployments: Readonly<Record<string, object>> = {
         ...service,
         filterUntil: 'date.lt',
         maxConcurrentPages: 2,
-        apiKeySecret: { field: 'key' },
+        send: { 'X-SERVICE-API-KEY': '{secret.key}' },
       },
       globex: { ...service, apiKeySecret: { existing: 'globex/key' } },
     },

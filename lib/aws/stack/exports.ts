@@ -73,7 +73,7 @@ export function openExports(
   runtime: Runtime,
 ): readonly ExportTarget[] {
   const { service: serviceName, stateMachineArn, table, bucket, prefix, exportPageFunction } = output;
-  const { apiKeySecret: secretId, apiKeyField: field } = output;
+  const { apiKeySecret: secretId } = output;
   const { stepFunctions: client } = clients;
   const readSchedules = readOnce(async () => {
     const { scheduleGroup: group } = output;
@@ -81,14 +81,13 @@ export function openExports(
   });
   // The client of the service, and that of Lambda.
   const reach = async () => await import('./service-connection.ts');
-  const secret = { secretId, field };
-  const connection = async () => (await reach()).serviceConnection(serviceSettings, secret, clients, runtime);
+  const connection = async () => (await reach()).serviceConnection(serviceSettings, secretId, clients, runtime);
   const deployed = {
     settings: serviceSettings,
     describeNetwork: async () => await (await connection()).describeNetwork(),
     address: sourceOf(serviceSettings.baseUrl),
     maxConcurrentPages: serviceSettings.maxConcurrentPages,
-    keySource: secretId === undefined ? 'none is needed' : `${field && `field ${field} of `}secret ${secretId}`,
+    keySource: secretId === undefined ? 'none is needed' : `secret ${secretId}`,
   };
   return exports.map(({ schedule, ...settings }): ExportTarget => {
     const { name } = settings;

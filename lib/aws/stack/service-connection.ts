@@ -17,7 +17,7 @@ import type { OperatorClients } from './clients.ts';
 /** Without a `secretId`, the service needs no API key. */
 export function serviceConnection(
   settings: ServiceSettings,
-  { secretId, field }: { readonly secretId: string | undefined; readonly field: string },
+  secretId: string | undefined,
   clients: OperatorClients,
   clock: Clock,
 ) {
@@ -27,7 +27,7 @@ export function serviceConnection(
     describeNetwork: async () => describeNetwork(await network.get()),
     async connect(api: Description) {
       const apiKey =
-        secretId === undefined ? fixedApiKey('') : createSecretApiKey({ client, secretId, field, now: clock.now });
+        secretId === undefined ? fixedApiKey('') : createSecretApiKey({ client, secretId, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
       return serviceClient({ ...settings, api }, { network, apiKey, clock });

@@ -6,7 +6,7 @@ import { describeRoot, rootOfFirstProbe } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { shownCredentials } from '../../service/client/auth.ts';
+import { shownCredentials } from '../../service/api/auth/kinds.ts';
 import { httpRequest } from '../../service/client/request.ts';
 import type { Description } from '../../service/api/description.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
@@ -29,7 +29,7 @@ export function plannedRequest(
   return {
     method,
     url: `${base.origin}${path}`,
-    headers: { ...headers, ...shownCredentials(settings.auth, `(${keySource})`) },
+    headers: { ...headers, ...shownCredentials(settings.auth, keySource) },
     body:
       body === undefined || headers['content-type'] !== 'application/json'
         ? (body ?? null)

@@ -24,7 +24,7 @@ import {
   type SettingsProblem,
   within,
 } from '../../core/schema/fields.ts';
-import { authRules, authSchema } from './auth.ts';
+import { authSchema, findAuthProblems } from './auth/kinds.ts';
 import { conditionSchema } from './condition.ts';
 import { datesSchema, unitOfDates } from './dates.ts';
 import { kindOf, nextSchema } from './next/kinds.ts';
@@ -158,7 +158,7 @@ export function findContradictions(api: Api): readonly SettingsProblem[] {
   const kind = kindOf(next);
   return [
     ...within(['request'], findBroken(requestRules(request))),
-    ...within(['auth'], findBroken(authRules(auth))),
+    ...within(['auth'], findAuthProblems(auth)),
     ...within(['page'], findBroken(pageRules(page))),
     ...findBroken([
       [

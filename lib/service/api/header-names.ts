@@ -6,8 +6,11 @@ import { text } from '../../core/schema/fields.ts';
 /** Names that the exporter or the connection sets, and those that change which response is returned. */
 const reservedHeader =
   /^(accept(-encoding)?|connection|content-.*|date|expect|host|if-.*|keep-alive|proxy-.*|range|te|trailer|transfer-encoding|upgrade|user-agent|x-.*-cursor)$/;
-/** Their values are secrets, but settings are stored in the template. */
+/** Their values are credentials. */
 const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
+/** So, most likely, are these, but settings are stored in the template. A cursor may have such a name: `X-Continuation-Token`. */
+const likelyCredential =
+  /(^|[-_.]|api|app|auth|access|client|session|subscription|secret)(key|token|secret)$|(^|[-_.])(password|authorization|credentials?)$/;
 
 const namePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
 
@@ -21,14 +24,16 @@ const isConnectionHeader = (name: string): boolean => reservedHeader.test(name.t
 export function problemOfHeaderName(name: string): string | undefined {
   if (!namePattern.test(name)) return 'is not a valid header name';
   const lowerName = name.toLowerCase();
-  if (credentialHeader.test(lowerName))
-    return 'must not be set: it holds a credential, and these headers are not secret';
+  if (credentialHeader.test(lowerName) || likelyCredential.test(lowerName))
+    return `must not be set: it holds a credential, and these headers are not secret. Set send of api.auth, or without api, of the service: {"${name}": "{secret.NAME}"}`;
   return reservedHeader.test(lowerName) ? 'must not be set: the exporter or the connection sets it' : undefined;
 }
 
 /** Why a description cannot have requests send a header by this name. It may say what is accepted, and send a cursor. */
-export const problemOfRequestHeader = (name: string): string | undefined =>
-  /^(accept|x-.*-cursor)$/i.test(name) ? undefined : problemOfHeaderName(name);
+export const problemOfRequestHeader = (name: string, value: string): string | undefined =>
+  /^(accept|x-.*-cursor)$/i.test(name) || (value === '{cursor}' && cursorHeaderName.safeParse(name).success)
+    ? undefined
+    : problemOfHeaderName(name);
 
 /** A header of responses. */
 export const responseHeaderName = text(namePattern, 'is not a valid header name');

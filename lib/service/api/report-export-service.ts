@@ -1,5 +1,7 @@
 /** The description of the Report Export Service (docs/service-contract.md, sections 2.1 and 4.1). */
 
+import type { Auth } from './auth/kinds.ts';
+import type { Send } from './auth/send.ts';
 import type { Description } from './description.ts';
 
 /** The vendor's part of the header names. */
@@ -13,15 +15,17 @@ const headerNames = (vendor = defaultVendor): { readonly apiKey: string; readonl
 
 export interface ReportExportSettings {
   readonly vendor?: string | undefined;
+  readonly send?: Send | undefined;
   readonly cursorIn?: 'query' | 'body' | undefined;
   readonly filterUntil?: string | undefined;
   readonly format?: string | undefined;
   readonly container?: string | undefined;
 }
 
-export const authOfReportExport = ({ vendor }: Pick<ReportExportSettings, 'vendor'>): Description['auth'] => ({
-  kind: 'header',
-  name: headerNames(vendor).apiKey,
+/** `send` names other headers, such as that of a gateway, or fields of a secret in JSON. */
+export const authOfReportExport = ({ vendor, send }: Pick<ReportExportSettings, 'vendor' | 'send'>): Auth => ({
+  kind: 'key',
+  send: send ?? { [headerNames(vendor).apiKey]: '{secret}' },
 });
 
 /** The contract names no status of a page, so any that says success is one. 206 is a part that nobody asked for. */
@@ -29,7 +33,7 @@ const success = Array.from({ length: 100 }, (_, index) => 200 + index).filter((s
 
 /** The cursor is sent in one place only, and with it, the body of every page is the same. */
 export function reportExportService(settings: ReportExportSettings): Description {
-  const { vendor, cursorIn, filterUntil, format = 'XML', container = 'NONE' } = settings;
+  const { vendor, send, cursorIn, filterUntil, format = 'XML', container = 'NONE' } = settings;
   const body = { filter: '{filter}', format: '{format}', container: '{container}', size: '{size}' };
   const isXml = format === 'XML' && container === 'NONE';
   const status = success as (200 | 201)[];
@@ -37,7 +41,7 @@ export function reportExportService(settings: ReportExportSettings): Description
     request: { method: 'POST', path: '/v1/report/export', body },
     headers: {},
     dates: 'iso',
-    auth: authOfReportExport({ vendor }),
+    auth: authOfReportExport({ vendor, send }),
     next: {
       from: 'header',
       at: headerNames(vendor).cursor,

@@ -125,8 +125,8 @@ function requestFieldsWith(withCursor: boolean) {
   );
   const headers = z.record(z.string(), template.check(z.regex(headerValuePattern, headerValueProblem))).check(
     withoutProblems((all) =>
-      Object.keys(all).flatMap((name) => {
-        const message = problemOfRequestHeader(name);
+      Object.entries(all).flatMap(([name, value]) => {
+        const message = problemOfRequestHeader(name, value);
         return message === undefined ? [] : [{ path: [name], message }];
       }),
     ),

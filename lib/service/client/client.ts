@@ -4,15 +4,17 @@
  * with refreshed credentials.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
+import { type Auth, authKindOf } from '../api/auth/kinds.ts';
 import { type Description, formOfNext } from '../api/description.ts';
 import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { loadPageCheck, readDocument } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
-import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
-import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
+import { type ApiKeySource, createRecentKeys } from './api-key.ts';
+import { createCredentials, type Sent } from './credentials.ts';
 import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
 import { excerptOfText, readBeginning } from './response/excerpt.ts';
 import { asContractError, factsOf, type RequestedPage } from './response/facts.ts';
@@ -80,14 +82,12 @@ export function createServiceClient(
   settings: ClientSettings,
   { apiKey, network = directNetwork, clock, createPool, createGunzip }: ClientOptions,
 ): ServiceClient {
-  const { auth, compression, maxPageBytes, userAgent } = settings;
+  const { auth, compression, maxPageBytes } = settings;
   const base = parseBaseUrl(settings.baseUrl);
   const recentKeys = createRecentKeys();
   const connection = { timeouts: settings, network, clock, keys: recentKeys.keys, createPool };
   const exchanges = createExchanges({ name: 'Report service', base, setting: 'baseUrl' }, connection);
-  const tokens =
-    'tokenUrl' in auth ? createTokenSource(auth, apiKey, { ...connection, recentKeys, userAgent }) : undefined;
-  const keys = tokens ?? apiKey;
+  const credentials = createCredentials(auth, apiKey, { ...connection, base, recentKeys, headerSettings: settings });
   const throttle = createThrottle(clock);
 
   async function fetch(api: Description, request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {
@@ -115,7 +115,7 @@ export function createServiceClient(
       if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
       const error = errorOfReaction(context, found, facts, {
         requested: {
-          credentials: auth.kind,
+          credentials: { name: 'API key', ...rejectionOf(auth) },
           cursor: kindOfSent(page),
           isOtherPath: isOtherPath(page, request),
           secretPlace: apiKey.place,
@@ -161,30 +161,21 @@ export function createServiceClient(
     page: RequestedPage,
     { assertMaySend }: PageRequest,
   ): Promise<Answer> {
-    const triedKeys = new Set<string>();
-    const send = async (key: string): Promise<Answer> => {
+    const send = async ({ headers }: Sent): Promise<Answer> => {
       const response = await exchange.send(() => {
-        triedKeys.add(key);
-        for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
-        const headers = { ...parts.headers, ...credentialHeaders(auth, key) };
         assertMaySend?.();
-        return { ...parts, headers };
+        return { ...parts, headers: { ...parts.headers, ...headers } };
       });
       return await answerIn(exchange, response, page);
     };
-    const readKey = async (read: () => Promise<string>): Promise<string> => {
-      if (auth.kind === 'none') return '';
-      // A refresh token that is being exchanged is stored before this request may end, and the process with it.
-      const key = await (apiKey.update === undefined ? exchange.within(read) : read());
-      assertValidApiKey(key);
-      return key;
-    };
-    const key = await readKey(() => keys.get());
-    const answer = await send(key);
+    // A refresh token that is being exchanged is stored before this request may end, and the process with it.
+    const within = (read: () => Promise<Sent>) => (apiKey.update === undefined ? exchange.within(read) : read());
+    const first = await within(() => credentials.get());
+    const answer = await send(first);
     if (answer.reaction.kind !== 'credentials') return answer;
-    const refreshedKey = await readKey(() => keys.refresh(key));
+    const refreshed = await within(() => credentials.refresh(first));
     const isRefreshed = await exchange.refreshNetwork();
-    return isRefreshed || !triedKeys.has(refreshedKey) ? await send(refreshedKey) : answer;
+    return isRefreshed || !isDeepStrictEqual(refreshed, first) ? await send(refreshed) : answer;
   }
 
   /** What the response says before its page is read. The body of any other response is read as far as it is asked for. */
@@ -213,8 +204,14 @@ export function createServiceClient(
 
   return {
     describedBy: (api) => ({ fetch: (request, options) => fetch(api, request, options) }),
-    [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), tokens?.destroy()]).then(() => {}),
+    [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), credentials.destroy()]).then(() => {}),
   };
+}
+
+/** What a person reads if the service rejects the credentials. Of a token, new ones have been rejected, too. */
+function rejectionOf(auth: Auth) {
+  const { rejected, token } = authKindOf(auth);
+  return { rejected, isStored: token === undefined && auth.kind !== 'none' };
 }
 
 /** What the request sent of the page before. */

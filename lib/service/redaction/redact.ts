@@ -149,8 +149,8 @@ function decodeFrom(
     .join('|');
 }
 
-/** Enough for the five newest keys that a client remembers, and a few more. */
-const maxCachedKeys = 8;
+/** Enough for the keys that a client remembers, with their parts. */
+const maxCachedKeys = 32;
 
 function cachedByKey(compute: (key: string) => readonly string[]): (key: string) => readonly string[] {
   const cache = new Map<string, readonly string[]>();

@@ -30,7 +30,7 @@ function aService(...versions: string[]) {
     sleep: (ms: number, signal?: AbortSignal) => systemRuntime.sleep(Math.min(ms, 5), signal),
   };
   const exchange = (client = harness.client, clock = runtime, remainingMs = 900_000) => {
-    const source = createSecretApiKey({ client: secretsManager, secretId: 's', field: '', now: clock.now });
+    const source = createSecretApiKey({ client: secretsManager, secretId: 's', now: clock.now });
     const { table } = harness;
     const options = { source, secretsManager, secretId: 's', client, table, service, runtime: clock };
     const renewed = createRenewedSecret({ ...options, remainingMs: () => remainingMs });

@@ -95,7 +95,7 @@ test.prop([batches], { numRuns: cases(40) })(
           await systemRuntime.sleep(1);
         },
       };
-      const source = createSecretApiKey({ client: secretsManager, secretId: 's', field: '', now: runtime.now });
+      const source = createSecretApiKey({ client: secretsManager, secretId: 's', now: runtime.now });
       const options = { source, secretsManager, secretId: 's', client, table: harness.table, service, runtime };
       const update = createRenewedSecret(options).update?.(async (newest, assertMaySend) => {
         assertMaySend();

@@ -45,7 +45,7 @@ function aService() {
     },
   };
   const container = (clock = runtime, client = harness.client) => {
-    const source = createSecretApiKey({ client: secretsManager, secretId, field: '', now: clock.now });
+    const source = createSecretApiKey({ client: secretsManager, secretId, now: clock.now });
     const { table } = harness;
     const renewed = createRenewedSecret({ source, secretsManager, secretId, client, table, service, runtime: clock });
     return { ...renewed, update: renewed.update as NonNullable<typeof renewed.update> };

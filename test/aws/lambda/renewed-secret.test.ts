@@ -31,7 +31,7 @@ it('has its digest in the table before it is stored: a function that is killed i
     return {};
   });
   const runtime = systemRuntime;
-  const source = createSecretApiKey({ client: secretsManager, secretId: 'token', field: '', now: runtime.now });
+  const source = createSecretApiKey({ client: secretsManager, secretId: 'token', now: runtime.now });
   const options = { source, secretsManager, secretId: 'token', client, table: 'table', service: 'acme', runtime };
   await createRenewedSecret(options).update?.(async () => 'token 1');
   // The first one shows that the secret can be written, and changes nothing.

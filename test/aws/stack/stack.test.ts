@@ -32,7 +32,7 @@ const acme: AService = {
   schedules: { daily: nightly() },
   settings: { cursorIn: 'body' },
 };
-const globex: AService = { name: 'globex', exports: ['invoices'], output: { apiKeyField: 'key' } };
+const globex: AService = { name: 'globex', exports: ['invoices'] };
 
 beforeEach(stubAwsEnvironment);
 afterEach(() => void vi.unstubAllEnvs());
@@ -82,7 +82,7 @@ describe('a deployed stack', () => {
     const invoices = await stack.open('invoices');
     expect(invoices.definition.request).toMatchObject({ source: 'https://globex.example.com' });
     expect(invoices.definition.request).not.toHaveProperty('size');
-    expect(invoices.service.keySource).toBe(`field key of secret ${serviceOutput(globex).apiKeySecret}`);
+    expect(invoices.service.keySource).toBe(`secret ${serviceOutput(globex).apiKeySecret}`);
     expect(invoices.store.locate('x')).toBe('s3://bucket/reports/globex/x');
     await invoices.log.exportState('invoices');
     expect(aws.dynamoDb.call(1).args[0].input).toMatchObject({ Key: { pk: { S: 'globex/invoices' } } });
@@ -248,7 +248,7 @@ describe('a deployed stack', () => {
       .resolves({ SecretString: '' });
     await expect(service.connect(() => undefined)).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringContaining('holds no API key'),
+      message: expect.stringContaining('is empty'),
     });
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: 'a-key' });
     await using client = await service.connect(() => undefined);

@@ -25,7 +25,7 @@ const everything = someSettings({
     headers: { 'X-Tenant': 'acme' },
     tls: { ca: createAuthority({ name: 'CA' }).cert, clientCertificateSecret: 'reports/client' },
   },
-  apiKeySecret: { existing: 'reports/api-key', field: 'apiKey' },
+  apiKeySecret: { existing: 'reports/api-key' },
   bucket: { existing: 'some-bucket', prefix: 'all/', storageClass: 'STANDARD_IA', objectTags: { team: 'finance' } },
   kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',
   alarms: { email: 'someone@example.com' },

@@ -34,7 +34,7 @@ describe('the settings of a deployment', () => {
           baseUrl: 'http://reports.example.com',
           pageSize: 4,
           apiKeyEnv: 'sk-live/1',
-          apiKeySecret: { field: '' },
+          apiKeySecret: { existing: '' },
           memoryMebibytes: 128,
         },
         EU: { baseUrl: 'http://a.example' },
@@ -63,7 +63,7 @@ describe('the settings of a deployment', () => {
     // Of services.acme: an unknown field.
     const paths = `
       stackName kmsKeyArn tracing logRetentionDays
-      services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.field
+      services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.existing
       services.acme.memoryMebibytes
       services.EU.baseUrl services.none
       bucket.existing bucket.prefix bucket.kmsKeyArn bucket.storageClass bucket.serverSideEncryption
@@ -127,7 +127,7 @@ describe('the settings of a deployment', () => {
 
   it('give each service its name, its prefix within that of the bucket, its secret, its variable and its exports', () => {
     const { services } = deploymentSettings({
-      services: { eu: service, us: { ...service, apiKeySecret: { field: 'us' }, apiKeyEnv: 'US_KEY' } },
+      services: { eu: service, us: { ...service, apiKeySecret: { existing: 'us' }, apiKeyEnv: 'US_KEY' } },
       exports: [
         { name: 'first', service: 'us', size: 1 },
         { name: 'second', service: 'eu' },
@@ -140,7 +140,7 @@ describe('the settings of a deployment', () => {
       {
         name: 'us',
         prefix: 'all/us/',
-        service: { ...service, apiKeySecret: { field: 'us' }, apiKeyEnv: 'US_KEY' },
+        service: { ...service, apiKeySecret: { existing: 'us' }, apiKeyEnv: 'US_KEY' },
         exports: [
           { name: 'first', size: 1 },
           { name: 'third', since: { overlap: 3_600_000 }, schedule: { freshness: 93_600_000 } },
@@ -341,9 +341,6 @@ describe('the settings of several services', () => {
     ]);
     expect(problemsWith(shared, service('other', 'refresh_token'))).toEqual([]);
     expect(problemsWith(service('acme/secret'), service('acme/secret'))).toEqual([]);
-    expect(problemsWith({ ...shared, apiKeySecret: { field: 'key' } }, there)).toEqual([
-      'services.eu.apiKeySecret.field: has no meaning with the grant refresh_token: the whole secret is its JSON',
-    ]);
   });
 
   it('say which key would be sent where', () => {

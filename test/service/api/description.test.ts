@@ -34,7 +34,7 @@ const described = {
   'a link': {
     request: { path: '/logs' },
     dates: 'epoch-ms',
-    auth: { kind: 'header', name: 'Authorization', prefix: 'SSWS ' },
+    auth: { kind: 'key', send: { Authorization: 'SSWS {secret}' } },
     next: { from: 'link' },
     page: { format: 'ndjson' },
   },
@@ -305,19 +305,55 @@ describe('a description', () => {
     ['request.query.k: {apiKey}: a key in the URL is refused', query({ k: '{apiKey}' })],
     ['auth.kind: a key in the URL is refused', auth({ kind: 'query' })],
     ['auth.kind: signatures of requests cannot be described', auth({ kind: 'sigv4' })],
-    ['auth.kind: must be one of none, header, basic, bearer, oauth2', auth({ kind: 'x' })],
-    ['auth.name: is required', auth({ kind: 'header' })],
-    ['auth: unknown field: "prefix". There is kind', auth({ kind: 'basic', prefix: 'x' })],
+    ['auth.kind: must be one of none, key, basic, bearer, oauth2, jwt, login', auth({ kind: 'header' })],
+    ['auth.send: is required', auth({ kind: 'key' })],
+    ['auth.send: must have 1 to 10 headers', auth({ kind: 'key', send: {} })],
+    ...(
+      [
+        ['X-Key: {key} is unknown; there are {secret}, {secret.FIELD} and {token}', { 'X-Key': '{key}' }],
+        [`X-Key: $${'{secret}'} is unknown; there are {secret}`, { 'X-Key': `$${'{secret}'}` }],
+        ['X-Key: must contain {secret}, {secret.FIELD} or {token}', { 'X-Key': 's3cret' }],
+        ['X-Key: must be printable ASCII', { 'X-Key': '{secret} ' }],
+        ['Host: must be another header', { Host: '{secret}' }],
+        ['x-key: is already set in another spelling', { 'X-Key': '{secret.a}', 'x-key': '{secret.b}' }],
+      ] as const
+    ).map(([problem, send]): [string, unknown] => [`auth.send.${problem}`, auth({ kind: 'key', send })]),
+    ['auth.send: has {token}, but "kind": "bearer" has none', auth({ kind: 'bearer', send: { A: '{token}' } })],
+    ['auth.send: must have {token}', auth({ kind: 'basic', send: { A: '{secret}' } })],
+    ['auth: unknown field: "prefix". There are kind, send', auth({ kind: 'basic', prefix: 'x' })],
     ['auth.tokenUrl: must be https', auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'http://a.example/' })],
     [
       'auth.tokenUrl: must not contain a user',
       auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'https://a:b@a.example/' }),
     ],
     ['auth.grant: must be client_credentials or refresh_token', oauth2({ grant: 'authorization_code' })],
-    ['auth: unknown field: "grant". There is kind', auth({ kind: 'bearer', grant: 'refresh_token' })],
-    ['auth.clientAuthentication: must be basic, body or none', oauth2({ clientAuthentication: 'jwt' })],
+    ['auth: unknown field: "grant". There are kind, send', auth({ kind: 'bearer', grant: 'refresh_token' })],
+    [
+      'auth.clientAuthentication: must be basic, basic-unencoded, body, private_key_jwt or none',
+      oauth2({ clientAuthentication: 'jwt' }),
+    ],
     ['auth.clientAuthentication: none requires "grant": "refresh_token"', oauth2({ clientAuthentication: 'none' })],
     ['auth: unknown field: "refresh_token". There are kind, tokenUrl', oauth2({ refresh_token: 'x' })],
+    ['auth.keyId: needs "clientAuthentication": "private_key_jwt"', oauth2({ keyId: 'k' })],
+    [
+      'auth.parameters: has no meaning without tokenUrl',
+      auth({ kind: 'jwt', issuer: 'a', audience: 'b', parameters: { c: 'd' } }),
+    ],
+    ...(
+      [
+        [': must have either body or form', { body: undefined }],
+        ['.path: must not have placeholders', { path: '/auth?key={secret}' }],
+        ['.path: must be a path', { path: 'auth' }],
+        ['.body: must have {secret} or {secret.FIELD}', { body: { user: 'me' } }],
+        ['.body.a.0: {token} is unknown; there are {secret}', { body: { a: ['{token}'] } }],
+        ['.body.user.password: must be {secret}', { body: { user: { name: '{secret.user}', password: 'x' } } }],
+        ['.form.api_key: must be {secret}', { body: undefined, form: { api_key: 'x', user: '{secret.user}' } }],
+        ['.token: must be a JSON Pointer', { token: 'access_token' }],
+      ] as const
+    ).map(([problem, parts]): [string, unknown] => [
+      `auth${problem}`,
+      auth({ kind: 'login', path: '/auth', body: { key: '{secret}' }, token: '/token', ...parts }),
+    ]),
     ['auth.parameters.refresh_token: must not be set: it is a secret', oauth2({ parameters: { refresh_token: 'x' } })],
     ['request: must have {since} beside {until}', query({ a: '{until}' })],
     ['request.query.a: {from} is unknown; there are {since}', query({ a: '{from}' })],
@@ -470,7 +506,7 @@ describe('a settings file', () => {
       return problemsOfFile(JSON.stringify({ services, exports: [{ name: 'a' }] }));
     };
     const problem = expect.stringContaining('a.api.next.to.header: must be another header');
-    expect(problems({ kind: 'header', name: 'X-Page' }, {})).toEqual([problem]);
+    expect(problems({ kind: 'key', send: { 'X-Page': '{secret}' } }, {})).toEqual([problem]);
     expect(problems({ kind: 'none' }, { 'X-Page': '1' })).toEqual([problem]);
     expect(problems({ kind: 'none' }, { 'X-Pages': '1' })).toEqual([]);
   });

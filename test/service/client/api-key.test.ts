@@ -142,7 +142,12 @@ describe('an API key that an HTTP header cannot carry', () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { apiKey: fixedApiKey(key) });
     const error = await failureOf(fetchPage(client, pageRequest()));
-    expect(error).toMatchObject(anError('ConfigurationError', 'API key'));
+    expect(error).toMatchObject(
+      anError(
+        'ConfigurationError',
+        /^The secret (is empty, but must be the service's API key|begins or ends with white space)/,
+      ),
+    );
     expect(server.requests).toEqual([]);
   });
 });

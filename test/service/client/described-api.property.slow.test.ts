@@ -101,7 +101,7 @@ function setUp({ api, reports: count, since, until, compression, ...given }: Sce
     },
     connect: ({ baseUrl }: Simulator) => {
       const auth =
-        'tokenUrl' in api.auth
+        'tokenUrl' in api.auth && api.auth.tokenUrl !== undefined
           ? { ...api.auth, tokenUrl: api.auth.tokenUrl.replace(/^https:..[^/]+/, baseUrl) }
           : api.auth;
       return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: secretOf(api, apiKey) });

@@ -270,7 +270,7 @@ describe('a request', () => {
       headers: {
         'X-Continue': cursor,
         accept: 'application/vnd.a+json, application/json',
-        authorization: `Bearer ${trickyApiKey}`,
+        Authorization: `Bearer ${trickyApiKey}`,
         // A cache may answer a GET with a page from before, and with the current date.
         'cache-control': 'no-cache',
       },

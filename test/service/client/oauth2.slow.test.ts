@@ -228,7 +228,7 @@ describe('client credentials', () => {
       400,
       { 'content-type': 'application/json' },
       '{"error":"invalid_scope","error_description":"no such scope"}',
-      { name: 'ConfigurationError', message: expect.stringMatching(/auth\.scope .*"invalid_scope".*no such scope/) },
+      { name: 'ConfigurationError', message: expect.stringMatching(/auth\.scope, .*"invalid_scope".*no such scope/) },
     ],
     ['sends a response without end', 200, {}, ' '.repeat(70_000), { name: 'ContractError' }],
   ])(
@@ -408,7 +408,7 @@ describe('an assertion', () => {
     const error = await failureOf(fetchPage(client, request));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
-      message: `The secret is no private key for ${algorithm}. Store it in PEM form: -----BEGIN PRIVATE KEY-----`,
+      message: expect.stringMatching(/^The secret contains no private key (for ES256|in PEM form)/),
     });
     expect(bench.tokenRequests).toEqual([]);
   });

@@ -150,12 +150,12 @@ describe('a refresh token', () => {
   });
 
   it.each([
-    ['without a type', { token_type: undefined }],
-    ['without an access token', { access_token: undefined }],
-    ['with an invalid life', { expires_in: '3600s' }],
-    ['with a negative life', { expires_in: -1 }],
-    ['with an endless life', { expires_in: 1e21 }],
-  ])('is stored if the response is invalid, and fails the attempt: %s', async (_, alter) => {
+    ['of another type', { token_type: 'mac' }, 'its token_type is not Bearer'],
+    ['without an access token', { access_token: undefined }, 'it has no access_token'],
+    ['with an invalid life', { expires_in: '3600s' }, 'its expires_in is no number of seconds'],
+    ['with a negative life', { expires_in: -1 }, 'its expires_in is no number of seconds'],
+    ['with an endless life', { expires_in: 1e21 }, 'its expires_in is no number of seconds'],
+  ])('is stored if the response is invalid, and fails the attempt: %s', async (_, alter, problem) => {
     const { server, store, client, clock } = await start();
     const { read } = client();
     await read();
@@ -163,7 +163,7 @@ describe('a refresh token', () => {
     clock.now += 3_600_000;
     server.options.alter = alter;
     const error = await failureOf(read());
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not a bearer token') });
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining(problem) });
     const stored = JSON.parse(store.secret);
     expect(Object.keys(stored)).toEqual(['client_secret', 'refresh_token']);
     expect(before).not.toContain(stored.refresh_token);
@@ -179,7 +179,7 @@ describe('a refresh token', () => {
     server.options.alter = { access_token: undefined, refresh_token: undefined, error: 'bad_refresh_token' };
     expect(await failureOf(client().read())).toMatchObject({
       name: 'ContractError',
-      message: expect.stringMatching(/not a bearer token \(RFC 6749, section 5\.1\), but the error bad_refresh_token$/),
+      message: expect.stringMatching(/: it has no access_token, but the error bad_refresh_token$/),
     });
   });
 

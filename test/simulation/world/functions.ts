@@ -87,15 +87,17 @@ export function writtenService({
   cursorIn,
   maxConcurrentPages,
   hasProxy,
+  apiKeyField,
   hasUpperBound,
   rootElement,
   hasDays,
 }: DeploymentScenario): object {
+  const send = { [`X-${vendor}-API-KEY`]: apiKeyField === '' ? '{secret}' : `{secret.${apiKeyField}}` };
   return {
     baseUrl,
     ...(describedApi === undefined
-      ? { vendor, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
-      : { api: descriptionOf(describedApi, { cursorIn, hasUpperBound, hasDays }) }),
+      ? { vendor, send, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
+      : { api: descriptionOf(describedApi, { kind: 'key', send }, { cursorIn, hasUpperBound, hasDays }) }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
@@ -126,7 +128,7 @@ const handlers = {
 } as const;
 
 /** What the deployment gives to the functions. */
-function environmentOf({ apiKeyField, kmsKeyArn }: DeploymentScenario) {
+function environmentOf({ kmsKeyArn }: DeploymentScenario) {
   const environment: FunctionEnvironment = {
     version: settingsVersion,
     deployment: 'ReportExporter',
@@ -136,7 +138,6 @@ function environmentOf({ apiKeyField, kmsKeyArn }: DeploymentScenario) {
     prefix,
     bucketKeyArn: kmsKeyArn,
     apiKeySecret,
-    apiKeyField,
   };
   return { [environmentVariable]: JSON.stringify(environment) };
 }

@@ -51,9 +51,9 @@ const jsonType = { 'content-type': 'application/json' };
 /** The setting `api` of the service. */
 export function descriptionOf(
   api: DescribedApi,
+  auth: ApiProps['auth'],
   { cursorIn, hasUpperBound, hasDays }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays'>,
 ): ApiProps {
-  const auth = { kind: 'header', name: 'X-ACME-API-KEY' } as const;
   const xml = { format: 'xml', reports: '/reports/report' } as const;
   if (api === 'link') {
     const query = {

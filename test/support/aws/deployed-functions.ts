@@ -27,7 +27,6 @@ export const functionEnvironment = (aws: LocalAws, changes: Partial<FunctionEnvi
     bucket: 'bucket',
     prefix: '',
     apiKeySecret: 'reports/api-key',
-    apiKeyField: '',
     ...changes,
   };
   return { ...aws.env, [environmentVariable]: JSON.stringify(environment) };

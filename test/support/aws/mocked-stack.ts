@@ -64,7 +64,6 @@ export function serviceOutput({ name, output }: AService): ServiceOutput {
     bucket: 'bucket',
     prefix: `reports/${name}/`,
     apiKeySecret: `arn:aws:secretsmanager:eu-central-1:123456789012:secret:${name}-AbCdEf`,
-    apiKeyField: '',
     scheduleGroup: `${name}-schedules`,
     ...output,
   };

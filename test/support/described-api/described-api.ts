@@ -12,6 +12,8 @@ import type { Report, ReportSource } from '../../../lib/service/simulator/report
 import { isFields, isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse, Validate } from '../../../lib/service/simulator/response.ts';
 import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/service/api/condition.ts';
+import { sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
+import { fillText } from '../../../lib/service/api/auth/secret.ts';
 import type { Api } from '../../../lib/service/api/description.ts';
 import { mediaTypesOf, reportsIn, statusesOfPages } from '../../../lib/service/api/page.ts';
 
@@ -98,7 +100,8 @@ function canBeQuiet(api: Api): boolean {
 
 /** All reports match. */
 export function describedApi(api: Api, { apiKey, reports, pageSize = 100, quietPages = false }: ApiOptions): Validate {
-  const tokenPath = 'tokenUrl' in api.auth ? new URL(api.auth.tokenUrl).pathname : undefined;
+  const tokenUrl = tokenUrlOf(api.auth);
+  const tokenPath = api.auth.kind === 'login' ? api.auth.path : tokenUrl && new URL(tokenUrl).pathname;
   const empty = partsOf(api.when?.empty)[0];
   return (received, at) => {
     if (received.target === tokenPath)
@@ -157,20 +160,17 @@ function respond(api: Api, content: PageContent, nextHeaders: Headers = []): Pre
 
 const accessToken = 'an-access-token-of-the-described-api';
 
-function assertAuthorized(auth: AnyOf<Api['auth']>, { headers }: ReceivedRequest, apiKey: string): void {
-  const { kind = 'none', name = 'authorization', prefix = '' } = auth;
-  const expected = {
-    none: '',
-    header: `${prefix}${apiKey}`,
-    basic: `Basic ${Buffer.from(apiKey).toString('base64')}`,
-    bearer: `Bearer ${apiKey}`,
-    oauth2: `Bearer ${accessToken}`,
-    jwt: `Bearer ${accessToken}`,
-  }[kind];
-  if (kind !== 'none' && !isSameSecret(String(headers[name.toLowerCase()]), expected)) {
-    throw new Rejection('unauthorized', `The header ${name} is missing, or its key is invalid`);
+/** With a secret that is JSON, `send` may name its fields. */
+function assertAuthorized(auth: Api['auth'], { headers }: ReceivedRequest, apiKey: string): void {
+  const token = auth.kind === 'basic' ? Buffer.from(apiKey).toString('base64') : accessToken;
+  for (const [name, template] of Object.entries(sendOf(auth))) {
+    const expected = fillText(template, (field) => (field === undefined ? apiKey : fieldOf(apiKey, field)), token);
+    if (!isSameSecret(String(headers[name.toLowerCase()]), expected))
+      throw new Rejection('unauthorized', `The header ${name} is missing, or its key is invalid`);
   }
 }
+
+const fieldOf = (secret: string, field: string): string => (JSON.parse(secret) as Record<string, string>)[field] ?? '';
 
 /** Replaces a refresh token, whatever it is. */
 function issueToken({ grant }: AnyOf<Api['auth']>, { body: form }: ReceivedRequest): PreparedResponse {

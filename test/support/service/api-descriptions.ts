@@ -80,10 +80,18 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
   { kind: 'none' },
   { kind: 'bearer' },
   { kind: 'basic' },
-  { kind: 'header', name: 'X-Key' },
+  { kind: 'key', send: { 'X-Key': '{secret}' } },
   { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', scope: 'a b' },
   { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', grant: 'refresh_token' },
-  { kind: 'header', name: 'Authorization', prefix: 'SSWS ' },
+  { kind: 'key', send: { Authorization: 'SSWS {secret}' } },
+  {
+    kind: 'oauth2',
+    tokenUrl: 'https://login.example/token',
+    clientId: 'a',
+    encoding: 'json',
+    send: { 'X-Token': '{token}' },
+  },
+  { kind: 'login', path: '/login', body: { key: '{secret}' }, token: '/access_token', expires: '/expires_in' },
 );
 
 const choices = fc.record({

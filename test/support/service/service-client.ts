@@ -6,7 +6,7 @@ import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { renewsSecret } from '../../../lib/service/api/auth.ts';
+import { renewsSecret } from '../../../lib/service/api/auth/kinds.ts';
 import { type Api, describeApi } from '../../../lib/service/api/description.ts';
 import { reportExportService } from '../../../lib/service/api/report-export-service.ts';
 import { anExportRequest, fetchPage } from '../builders.ts';
@@ -79,7 +79,8 @@ export function clientFor(
 /** The secret of an API that one process uses. With a refresh token, what takes its place is kept. */
 export function secretOf(api: Api | undefined, apiKey: string): ApiKeySource {
   if (api === undefined || !renewsSecret(api)) return fixedApiKey(apiKey);
-  let secret = JSON.stringify({ client_secret: apiKey, refresh_token: 'a-refresh-token' });
+  const fields = apiKey.startsWith('{') ? (JSON.parse(apiKey) as object) : { client_secret: apiKey };
+  let secret = JSON.stringify({ refresh_token: 'a-refresh-token', ...fields });
   const get = async () => secret;
   return { get, refresh: get, update: async (change) => (secret = await change(secret, () => {})) };
 }

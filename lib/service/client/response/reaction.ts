@@ -90,8 +90,12 @@ function waitOf({ wait }: ThrottledPart, facts: PageFacts, now: () => number): n
   return readWait(typeof wait === 'string' ? facts.value(wait).text : facts.header(wait.header), facts, now);
 }
 
-/** What `wait` names may be seconds, or the instant at which the wait ends: in seconds or milliseconds since 1970, or in ISO 8601. */
-function readWait(text: string | undefined, facts: PageFacts, now: () => number): number | undefined {
+/** Seconds. What `wait` names may be seconds, or the instant at which the wait ends: in seconds or milliseconds since 1970, or in ISO 8601. */
+export function readWait(
+  text: string | undefined,
+  facts: Pick<PageFacts, 'header'>,
+  now: () => number,
+): number | undefined {
   const number = text !== undefined && /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
   if (number !== undefined && number >= minEpochSeconds)
     return secondsUntil(number < minEpochMs ? number * 1_000 : number, facts, now);

@@ -4,14 +4,20 @@
  */
 
 import type { ErrorName, ExportError } from '../../../core/errors.ts';
-import type { Auth } from '../../api/auth.ts';
 import { presentable } from '../../redaction/redact.ts';
 import { type ErrorContext, failure } from '../errors.ts';
 import type { Response } from '../exchange.ts';
 
 export interface Requested {
-  /** What the request proves its right with: for a token, the client secret. */
-  readonly credentials: Auth['kind'] | 'client secret' | 'private key' | 'refresh token';
+  readonly credentials: {
+    readonly name: string;
+    /** What it means that they are rejected. */
+    readonly rejected: string;
+    /** Whether a person has stored what was sent. */
+    readonly isStored: boolean;
+  };
+  /** The settings that may be wrong if a request for a token is not understood. Absent: a page was requested. */
+  readonly misunderstood?: string;
   /** What it sends of the page before: nothing for the first page, a cursor, the number of the page, or a whole URL. */
   readonly cursor: 'none' | 'text' | 'number' | 'url';
   /** The settings that say where a cursor is found and sent. */
@@ -78,8 +84,7 @@ function explain(
   { statusCode: status, headers }: Pick<Response, 'statusCode' | 'headers'>,
   requested: Requested,
 ): readonly [name: ErrorName, explanation: string] {
-  const { address } = requested;
-  if (isKeyRejected(status) || (status === 400 && address === 'auth.tokenUrl')) {
+  if (isKeyRejected(status) || (status === 400 && requested.misunderstood !== undefined)) {
     return ['ConfigurationError', rejectedCredentials(status, requested)];
   }
   if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', ''];
@@ -93,7 +98,7 @@ function explain(
 function explainRejection(
   { server }: ErrorContext,
   status: number,
-  { cursor, isOtherPath = false, cursorSettings, method, path, address, fields }: Requested,
+  { cursor, isOtherPath = false, cursorSettings, method, path, address, fields, misunderstood }: Requested,
 ): readonly [name: ErrorName, explanation: string] {
   const url = `${server.base.origin}${path}`;
   const repeats = 'If every run fails here, check';
@@ -114,6 +119,8 @@ function explainRejection(
     }
     case 'none': {
       if (status === 404) return ['RequestRejectedError', `${url} does not exist. Check ${address}`];
+      if (misunderstood !== undefined)
+        return ['RequestRejectedError', `the request was rejected. Check ${misunderstood}`];
       const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
       return ['RequestRejectedError', `the request was rejected. ${advice}`];
     }
@@ -134,8 +141,7 @@ function explainRedirect(
       cursor === 'url' ? 'Set next.to to {"query": "*"}, or use the new address' : `Use the new address in ${address}`;
     return `redirects are not followed, and this one stays on ${presentable(target.origin, keys, 100)}. ${remedy}`;
   }
-  const forwarded = credentials === 'refresh token' ? credentials : 'API key';
-  return `redirects are not followed, because they would forward the ${forwarded}. Check ${address}${origin}`;
+  return `redirects are not followed, because they would forward the ${credentials.name}. Check ${address}${origin}`;
 }
 
 function explainOther(status: number, cursor: Requested['cursor']): string {
@@ -153,23 +159,8 @@ function explainOther(status: number, cursor: Requested['cursor']): string {
 
 /** It does not say that anything was refreshed: a key from the environment never is. */
 function rejectedCredentials(status: number, { credentials, secretPlace }: Requested): string {
-  const text = rejected[credentials];
-  if (credentials !== 'header' && credentials !== 'basic' && credentials !== 'bearer') return text;
+  const { rejected, isStored } = credentials;
+  if (!isStored) return rejected;
   const reason = status === 403 ? 'it may be wrong, or not allowed to read reports' : 'it may be wrong or have expired';
-  return `${text}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}`;
+  return `${rejected}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}`;
 }
-
-const rejected: Readonly<Record<Requested['credentials'], string>> = {
-  none: 'it requires credentials. Describe them in api.auth',
-  header: 'the API key was rejected',
-  basic: 'the pair of user and password was rejected',
-  bearer: 'the token was rejected',
-  oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
-  jwt: 'the access token was rejected, and so was a new one. Check scope and subject, and what the issuer may do',
-  'client secret': 'it rejects the client. Check auth.clientId, auth.scope and the client secret',
-  'refresh token':
-    'it rejects the refresh token or the client. If it says invalid_grant, consent again, and store the new refresh token. Otherwise check ' +
-    'auth.clientId, auth.scope and the client secret',
-  'private key':
-    'it rejects the assertion. Check auth.issuer, auth.subject, auth.audience, auth.scope and the private key',
-};

@@ -1,0 +1,92 @@
+/** What every kind of authentication has: a kind is a file, and the table of kinds in `kinds.ts` is the only place that knows them. */
+
+import * as z from 'zod/mini';
+import type { JsonObject } from '../../../core/model.ts';
+import { field, type Rule, text } from '../../../core/schema/fields.ts';
+import type { PathValue } from '../response-facts.ts';
+import type { Secret } from './secret.ts';
+import type { Send } from './send.ts';
+
+/** What a kind reads of the secret, by the names of its own fields. */
+export type SecretParts = Readonly<Record<string, string>>;
+
+export interface AuthKind<Auth> {
+  /** What is wrong with settings that are valid by themselves. */
+  readonly rules?: (auth: Auth) => readonly Rule[];
+  /** The headers of requests unless settings have `send`. Absent: they must. */
+  readonly send?: Send;
+  /** What a person calls the secret: `client secret`. */
+  readonly secretName: (auth: Auth) => string;
+  /** What it needs of the secret besides what `send` names. @throws SecretProblem */
+  readonly read?: (auth: Auth, secret: Secret) => SecretParts;
+  /** `{token}`, if it is made of the secret. */
+  readonly derive?: (parts: SecretParts) => string;
+  /** `{token}`, if it is obtained and expires. */
+  readonly token?: TokenKind<Auth>;
+  /** Why the service rejects requests with these credentials, for a person. */
+  readonly rejected: string;
+}
+
+/** How a token is obtained. The client sends the request, signs, and shares the token. */
+export interface TokenKind<Auth> {
+  /** Where it is requested: an address of its own, or a path of the service. undefined: the assertion itself is the token. */
+  readonly server: (auth: Auth) => TokenServer | undefined;
+  readonly request: (auth: Auth, parts: SecretParts) => TokenRequest;
+  /** Where the response has what `read` asks for. */
+  readonly paths: (auth: Auth) => readonly string[];
+  readonly read: (auth: Auth, response: TokenResponse) => IssuedToken | TokenProblem;
+  /** Why the server rejects the request, for a person, and what may be wrong if it does not understand it. */
+  readonly rejected: (auth: Auth) => string;
+  readonly misunderstood: string;
+}
+
+export type TokenServer = {
+  /** The setting with the address. */
+  readonly setting: string;
+} & ({ readonly url: string } | { readonly path: string });
+
+export interface TokenRequest {
+  readonly fields: JsonObject;
+  readonly encoding: 'form' | 'json';
+  readonly headers?: Send;
+  /** Is signed, and sent in the field `as`. */
+  readonly assertion?: Assertion;
+}
+
+export interface Assertion {
+  readonly as: string;
+  readonly privateKey: string;
+  readonly algorithm: string;
+  readonly keyId: string | undefined;
+  readonly claims: Readonly<Record<string, string | undefined>>;
+}
+
+export interface TokenResponse {
+  readonly value: (path: string) => PathValue;
+  /** The seconds until the instant that is at the path, which may also be a number of seconds; undefined if it is neither. */
+  readonly seconds: (path: string) => number | undefined;
+}
+
+export interface IssuedToken {
+  readonly token: string;
+  /** undefined: it is used until the service rejects it. */
+  readonly seconds: number | undefined;
+  /** The refresh token that replaces the one that was sent. */
+  readonly successor?: string | undefined;
+}
+
+/** A response that is no token: the field that is wrong. */
+export interface TokenProblem {
+  readonly problem: string;
+  /** The error code in the response. */
+  readonly code?: string | undefined;
+  readonly successor?: string | undefined;
+}
+
+export const kindField = <Kind extends string>(kind: Kind) =>
+  field(
+    'How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token.',
+    z.literal(kind),
+  );
+
+export const printable = (max: number) => text(new RegExp(`^[\\x20-\\x7e]{1,${max}}$`), 'must be printable ASCII');

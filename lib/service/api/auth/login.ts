@@ -1,0 +1,127 @@
+/**
+ * A request to the service itself, with fields of the secret, returns a token:
+ *
+ *     {"kind": "login", "path": "/auth", "body": {"user": "{secret.user}", "password": "{secret.password}"},
+ *      "token": "/access_token", "expires": "/expires_in"}
+ */
+
+import * as z from 'zod/mini';
+import type { JsonValue } from '../../../core/model.ts';
+import {
+  checkedText,
+  field,
+  fieldsOf,
+  jsonObject,
+  object,
+  optionalField,
+  type SettingsProblem,
+  text,
+  withoutProblems,
+} from '../../../core/schema/fields.ts';
+import { jsonPath } from '../paths.ts';
+import { type AuthKind, kindField } from './kind.ts';
+import { fillJson, namesSecret, type Secret, secretField, unknownPlaceholder, wholeSecret } from './secret.ts';
+import { optionalSend } from './send.ts';
+import { bearerToken, problemOfToken } from './token-endpoint.ts';
+
+const pointer = text(jsonPath, 'must be a JSON Pointer, such as /access_token');
+const secretName = /^(.*[-_])?(secret|pass(word|phrase)?|token|api[-_]?key)$/i;
+
+function findProblems(value: JsonValue, path: SettingsProblem['path'] = []): readonly SettingsProblem[] {
+  if (typeof value !== 'string')
+    return Object.entries(Array.isArray(value) ? value : fieldsOf(value)).flatMap(([name, each]) =>
+      findProblems(each as JsonValue, [...path, name]),
+    );
+  const unknown = unknownPlaceholder(value);
+  if (unknown !== undefined || value.includes('{token}'))
+    return [{ path, message: `${unknown ?? '{token}'} is unknown; there are {secret} and {secret.FIELD}` }];
+  return secretName.test(String(path.at(-1))) && !namesSecret(value)
+    ? [{ path, message: 'must be {secret} or {secret.FIELD}: it is a secret, which settings do not contain' }]
+    : [];
+}
+
+export const loginSchema = object({
+  kind: kindField('login'),
+  path: field(
+    'The path of the request for a token, below `baseUrl`. The request is a POST.',
+    checkedText((path) => {
+      if (path.includes('{')) return 'must not have placeholders: URLs are logged. Put the secret into body or form';
+      return /^\/[\x21-\x7e]*$/.test(path) && !path.includes('#') ? undefined : 'must be a path, such as /auth';
+    }),
+    { example: '/auth' },
+  ),
+  body: optionalField(
+    'Its JSON body, with `{secret}` or fields of a secret in JSON: `{secret.password}`.',
+    jsonObject((body) => findProblems(body)),
+    { example: { user: '{secret.user}', password: '{secret.password}' } },
+  ),
+  form: optionalField(
+    'In place of `body`: the fields of a form.',
+    z.record(z.string(), z.string()).check(withoutProblems((form) => findProblems(form))),
+    { example: { user: '{secret.user}', password: '{secret.password}' } },
+  ),
+  token: field('Where the response has the token.', pointer, { example: '/access_token' }),
+  expires: optionalField(
+    'Where the response has the seconds until the token expires, or the instant. Without it, the token is used until the service rejects it.',
+    pointer,
+    { example: '/expires_in' },
+  ),
+  send: optionalSend(bearerToken),
+});
+type Login = z.infer<typeof loginSchema>;
+
+const contentOf = ({ body, form }: Login) => body ?? form ?? {};
+
+export const loginKind: AuthKind<Login> = {
+  send: bearerToken,
+  rules: (auth) => [
+    [[], (auth.body === undefined) === (auth.form === undefined), 'must have either body or form'],
+    [
+      [auth.body === undefined ? 'form' : 'body'],
+      !namesSecret(JSON.stringify(contentOf(auth))),
+      'must have {secret} or {secret.FIELD}',
+    ],
+  ],
+  secretName: (auth) => {
+    const fields = fieldsNamed(auth).filter((name) => name !== '');
+    return fields.length === 0 ? 'secret' : `JSON with ${fields.join(', ')}`;
+  },
+  read: (auth, secret) =>
+    Object.fromEntries(fieldsNamed(auth).map((name) => [name, valueOf(secret, name === '' ? undefined : name)])),
+  rejected: 'the token was rejected, and so was a new one. Check auth.send, and what the user may do',
+  token: {
+    server: ({ path }) => ({ path, setting: 'baseUrl and auth.path' }),
+    request: (auth, parts) => ({
+      fields: fillJson(contentOf(auth), (name) => parts[name ?? ''] ?? ''),
+      encoding: auth.body === undefined ? 'form' : 'json',
+    }),
+    paths: ({ token, expires }) => (expires === undefined ? [token] : [token, expires]),
+    read({ token: at, expires }, { value, seconds }) {
+      const token = value(at);
+      const end = expires === undefined ? undefined : value(expires);
+      const isEndless = end?.type === undefined || end.type === 'null';
+      const left = isEndless ? undefined : seconds(expires ?? '');
+      const problem =
+        problemOfToken(token, `token at ${at}`) ??
+        (isEndless || left !== undefined
+          ? undefined
+          : `its value at ${expires} is no number of seconds, and no instant`);
+      return problem === undefined ? { token: token.text ?? '', seconds: left } : { problem };
+    },
+    misunderstood: 'auth.path, and auth.body or auth.form',
+    rejected: ({ body }) => `it rejects the login. Check auth.${body === undefined ? 'form' : 'body'} and the secret`,
+  },
+};
+
+/** The fields of the secret in the request; an empty name is the whole. */
+function fieldsNamed(auth: Login): readonly string[] {
+  const names = new Set<string>();
+  fillJson(contentOf(auth), (name = '') => {
+    names.add(name);
+    return '';
+  });
+  return [...names];
+}
+
+const valueOf = (secret: Secret, name: string | undefined): string =>
+  name === undefined ? wholeSecret(secret, 'secret') : secretField(secret, name);

@@ -1,0 +1,72 @@
+/**
+ * Where credentials go: headers with `{secret}`, `{secret.app}`, and `{token}`, which is what the kind makes of the secret.
+ *
+ *     {"DD-API-KEY": "{secret.api}", "DD-APPLICATION-KEY": "{secret.app}"}
+ *     {"Authorization": "Bearer {token}", "developer-token": "{secret.developer}"}
+ */
+
+import * as z from 'zod/mini';
+import { optionalField, type SettingsProblem, withoutProblems } from '../../../core/schema/fields.ts';
+import { headerName, headerValuePattern, headerValueProblem } from '../header-names.ts';
+import { fillText, namesSecret, SecretProblem, unknownPlaceholder } from './secret.ts';
+
+export type Send = Readonly<Record<string, string>>;
+
+const maxHeaders = 10;
+
+function findProblems(send: Send): readonly SettingsProblem[] {
+  const entries = Object.entries(send);
+  const names = entries.map(([name]) => name.toLowerCase());
+  const isCountValid = entries.length > 0 && entries.length <= maxHeaders;
+  return [
+    ...(isCountValid ? [] : [{ path: [], message: `must have 1 to ${maxHeaders} headers` }]),
+    ...entries.flatMap(([name, template], index) => {
+      const ofName = headerName.safeParse(name).error?.issues[0]?.message;
+      const isRepeated = names.indexOf(name.toLowerCase()) < index;
+      const message = isRepeated ? 'is already set in another spelling' : (ofName ?? problemOfTemplate(template));
+      return message === undefined ? [] : [{ path: [name], message }];
+    }),
+  ];
+}
+
+function problemOfTemplate(template: string): string | undefined {
+  const unknown = unknownPlaceholder(template);
+  if (unknown !== undefined) return `${unknown} is unknown; there are {secret}, {secret.FIELD} and {token}`;
+  if (!namesSecret(template) && !template.includes('{token}'))
+    return 'must contain {secret}, {secret.FIELD} or {token}. A header without a secret belongs in headers of the service';
+  return headerValuePattern.test(template) ? undefined : headerValueProblem;
+}
+
+export const sendSchema = z.record(z.string(), z.string()).check(withoutProblems(findProblems));
+
+const sendField = {
+  description:
+    'The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.',
+  example: { 'DD-API-KEY': '{secret.api}', 'DD-APPLICATION-KEY': '{secret.app}' },
+};
+
+/** Of a kind that sends `usual` otherwise. */
+export const optionalSend = (usual: Send) =>
+  optionalField(`${sendField.description} Without it, \`${JSON.stringify(usual)}\`.`, sendSchema, {
+    example: sendField.example,
+  });
+
+export const requiredSend = sendSchema.check(
+  z.meta({ description: sendField.description, example: sendField.example }),
+);
+
+export const usesToken = (send: Send): boolean => Object.values(send).some((template) => template.includes('{token}'));
+
+/** @throws SecretProblem if a header cannot carry a value unchanged */
+export const sentHeaders = (send: Send, valueOf: (field: string | undefined) => string, token?: string): Send =>
+  Object.fromEntries(
+    Object.entries(send).map(([name, template]) => [
+      name,
+      fillText(template, (field) => assertHeaderValue(valueOf(field)), token),
+    ]),
+  );
+
+function assertHeaderValue(value: string): string {
+  if (headerValuePattern.test(value)) return value;
+  throw new SecretProblem('begins or ends with white space, or contains characters that an HTTP header cannot carry');
+}

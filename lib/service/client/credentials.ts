@@ -1,0 +1,48 @@
+/** The headers that authenticate requests to a service (docs/apis.md, "Authentication"). */
+
+import { type Auth, authKindOf, credentialsOf } from '../api/auth/kinds.ts';
+import type { Send } from '../api/auth/send.ts';
+import { type ApiKeySource, readAt } from './api-key.ts';
+import type { TokenConnection } from './token-exchange.ts';
+import { createTokenSource } from './tokens.ts';
+
+/** What a request is sent with. */
+export interface Sent {
+  readonly headers: Send;
+  readonly token: string | undefined;
+}
+
+export interface CredentialSource {
+  /** Called before every request. */
+  get(): Promise<Sent>;
+  /** After the service has rejected some: the secret is read again, and a token is replaced. */
+  refresh(rejected: Sent): Promise<Sent>;
+  destroy(): Promise<void>;
+}
+
+/** What is returned can be sent, and is kept out of messages. @throws ConfigurationError if the secret is not what `auth` needs */
+export function createCredentials(auth: Auth, source: ApiKeySource, connection: TokenConnection): CredentialSource {
+  if (auth.kind === 'none') {
+    const nothing = async () => ({ headers: {}, token: undefined });
+    return { get: nothing, refresh: nothing, destroy: async () => {} };
+  }
+  const hasToken = authKindOf(auth).token !== undefined;
+  const tokens = hasToken ? createTokenSource(auth, source, connection) : undefined;
+  const sentWith = (secret: string, token: string | undefined): Sent => {
+    const { headers, secrets } = readAt(source.place, () => credentialsOf(auth, secret, token));
+    connection.recentKeys.add(...secrets, ...(token === undefined ? [] : [token]));
+    return { headers, token };
+  };
+  return {
+    async get() {
+      const token = await tokens?.get();
+      return sentWith(await source.get(), token);
+    },
+    async refresh(rejected) {
+      if (tokens === undefined) return sentWith(await source.refresh(), undefined);
+      const token = await tokens.refresh(rejected.token);
+      return sentWith(await source.get(), token);
+    },
+    destroy: async () => await tokens?.destroy(),
+  };
+}
