@@ -109,6 +109,16 @@ describe('a problem with a secret', () => {
     expect(problemOfVariable('KEY', {}, service)).toContain(`set it to the service's ${secret}`);
   });
 
+  it('names the fields of a secret in JSON', () => {
+    const problem = (auth: object) => problemOfVariable('KEY', {}, { auth } as Pick<ServiceSettings, 'auth'>);
+    const two = { kind: 'key', send: { A: '{secret.api}', B: '{secret.app}' } };
+    expect(problem(two)).toMatch(/set it to the service's API key, as JSON with api, app$/);
+    const send = { Authorization: 'Basic {token}', B: '{secret.gateway}' };
+    expect(problem({ kind: 'basic', send })).toMatch(/ user and password, as JSON with gateway$/);
+    const body = { user: '{secret.user}', password: '{secret.password}' };
+    expect(problem({ kind: 'login', body })).toMatch(/ user and password, as JSON$/);
+  });
+
   it.each(['AKIAIOSFODNN7EXAMPLE', 'QWERTZUIOPASDFGHJKLY', '4F9A_77C2', 'SK_9F8A7B6C5D', 'sk_live_4242'])(
     'does not show %s, which could be the key',
     (apiKeyEnv) => {

@@ -16,7 +16,7 @@ const secretName = 'user and password, as user:password';
 
 export const basicKind: AuthKind<z.infer<typeof basicSchema>> = {
   send,
-  secretName: () => secretName,
+  secretName: (_, isJson) => (isJson ? 'user and password' : secretName),
   read(_, secret) {
     const [user, password] = readPair();
     if (!/^[\x20-\x7e]*$/.test(user + password)) throw new SecretProblem('contains characters that it cannot have');

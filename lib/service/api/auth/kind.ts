@@ -15,8 +15,8 @@ export interface AuthKind<Auth> {
   readonly rules?: (auth: Auth) => readonly Rule[];
   /** The headers of requests unless settings have `send`. Absent: they must. */
   readonly send?: Send;
-  /** What a person calls the secret: `client secret`. */
-  readonly secretName: (auth: Auth) => string;
+  /** What a person calls the secret: `client secret`. `isJson`: other fields of it are sent, too. */
+  readonly secretName: (auth: Auth, isJson: boolean) => string;
   /** What it needs of the secret besides what `send` names. @throws SecretProblem */
   readonly read?: (auth: Auth, secret: Secret) => SecretParts;
   /** `{token}`, if it is made of the secret. */

@@ -10,7 +10,15 @@ import type { AuthKind, SecretParts } from './kind.ts';
 import { loginKind, loginSchema } from './login.ts';
 import { noneKind, noneSchema } from './none.ts';
 import { isRefreshToken, oauth2Kind, oauth2Schema } from './oauth2.ts';
-import { fillText, parseSecret, searchedValues, secretField, SecretProblem, wholeSecret } from './secret.ts';
+import {
+  fieldsNamed,
+  fillText,
+  parseSecret,
+  searchedValues,
+  secretField,
+  SecretProblem,
+  wholeSecret,
+} from './secret.ts';
 import { type Send, sentHeaders, usesToken } from './send.ts';
 
 export const authSchema = oneKindOf(
@@ -66,6 +74,12 @@ export const needsSecret = ({ auth }: { readonly auth: Auth }): boolean => auth.
 export const renewsSecret = ({ auth }: { readonly auth: Auth }): boolean =>
   auth.kind === 'oauth2' && isRefreshToken(auth);
 
+function nameOfSecret(auth: Auth): string {
+  const fields = Object.values(sendOf(auth)).flatMap(fieldsNamed);
+  const name = authKindOf(auth).secretName(auth, fields.length > 0);
+  return fields.length === 0 ? name : `${name}, as JSON with ${fields.join(', ')}`;
+}
+
 /** What a secret gives. */
 export interface Credentials {
   /** The headers of requests. Those with a token that must be obtained only if it is given. */
@@ -77,12 +91,12 @@ export interface Credentials {
 
 /** @throws SecretProblem, without any of the secret, if it is not what `auth` needs */
 export function credentialsOf(auth: Auth, text: string, obtained?: string): Credentials {
-  const { read, derive, secretName } = authKindOf(auth);
+  const { read, derive } = authKindOf(auth);
   const secret = parseSecret(text);
   const parts = read?.(auth, secret) ?? {};
   const sent: string[] = [];
   const valueOf = (field: string | undefined): string => {
-    const value = field === undefined ? wholeSecret(secret, secretName(auth)) : secretField(secret, field);
+    const value = field === undefined ? wholeSecret(secret, nameOfSecret(auth)) : secretField(secret, field);
     sent.push(value);
     return value;
   };
@@ -96,8 +110,7 @@ export function credentialsOf(auth: Auth, text: string, obtained?: string): Cred
 
 /** Why a secret cannot be used, without showing any of it, for a sentence about its place; undefined if it can be. */
 export function problemOfSecret(secret: string | undefined, auth: Auth): string | undefined {
-  const { secretName } = authKindOf(auth);
-  if (secret === undefined || secret === '') return `is not set; set it to the service's ${secretName(auth)}`;
+  if (secret === undefined || secret === '') return `is not set; set it to the service's ${nameOfSecret(auth)}`;
   try {
     const { headers, parts } = credentialsOf(auth, secret);
     const isWhole = Object.keys(parts).length === 0 && Object.values(headers).some((value) => value.includes(secret));

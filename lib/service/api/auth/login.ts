@@ -20,7 +20,15 @@ import {
 } from '../../../core/schema/fields.ts';
 import { jsonPath } from '../paths.ts';
 import { type AuthKind, kindField } from './kind.ts';
-import { fillJson, namesSecret, type Secret, secretField, unknownPlaceholder, wholeSecret } from './secret.ts';
+import {
+  fieldsNamed,
+  fillJson,
+  namesSecret,
+  type Secret,
+  secretField,
+  unknownPlaceholder,
+  wholeSecret,
+} from './secret.ts';
 import { optionalSend } from './send.ts';
 import { bearerToken, problemOfToken } from './token-endpoint.ts';
 
@@ -82,12 +90,12 @@ export const loginKind: AuthKind<Login> = {
       'must have {secret} or {secret.FIELD}',
     ],
   ],
-  secretName: (auth) => {
-    const fields = fieldsNamed(auth).filter((name) => name !== '');
-    return fields.length === 0 ? 'secret' : `JSON with ${fields.join(', ')}`;
+  secretName: (auth, isJson) => {
+    const fields = fieldsNamed(JSON.stringify(contentOf(auth)));
+    return fields.length === 0 ? 'secret' : `${fields.join(' and ')}${isJson ? '' : ', as JSON'}`;
   },
   read: (auth, secret) =>
-    Object.fromEntries(fieldsNamed(auth).map((name) => [name, valueOf(secret, name === '' ? undefined : name)])),
+    Object.fromEntries(partsNamed(auth).map((name) => [name, valueOf(secret, name === '' ? undefined : name)])),
   rejected: 'the token was rejected, and so was a new one. Check auth.send, and what the user may do',
   token: {
     server: ({ path }) => ({ path, setting: 'baseUrl and auth.path' }),
@@ -114,13 +122,9 @@ export const loginKind: AuthKind<Login> = {
 };
 
 /** The fields of the secret in the request; an empty name is the whole. */
-function fieldsNamed(auth: Login): readonly string[] {
-  const names = new Set<string>();
-  fillJson(contentOf(auth), (name = '') => {
-    names.add(name);
-    return '';
-  });
-  return [...names];
+function partsNamed(auth: Login): readonly string[] {
+  const content = JSON.stringify(contentOf(auth));
+  return [...new Set([...fieldsNamed(content), ...(content.includes('{secret}') ? [''] : [])])];
 }
 
 const valueOf = (secret: Secret, name: string | undefined): string =>

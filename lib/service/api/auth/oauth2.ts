@@ -61,9 +61,9 @@ export const oauth2Kind: AuthKind<OAuth2> = {
         ] as const,
     ),
   ],
-  secretName: (auth) => {
+  secretName: (auth, isJson) => {
     const ofClient = auth.clientAuthentication === 'private_key_jwt' ? 'private key' : 'client secret';
-    return isRefreshToken(auth) ? `${ofClient} and refresh token, as JSON` : ofClient;
+    return isRefreshToken(auth) ? `${ofClient} and refresh token${isJson ? '' : ', as JSON'}` : ofClient;
   },
   read: (auth, secret) => ({
     ...(isRefreshToken(auth) && { refresh_token: parseTokenDocument(secret.text).refresh_token }),

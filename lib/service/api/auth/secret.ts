@@ -44,6 +44,10 @@ const placeholder = /\{(?:secret(?:\.([^{}]+))?|token)\}/g;
 export const unknownPlaceholder = (template: string): string | undefined =>
   (/(?:\$\{|\{\{)[^{}]*\}*/.exec(template) ?? /\{[^{}]*\}/.exec(template.replaceAll(placeholder, '')))?.[0];
 
+/** The fields of the secret that a text names. */
+export const fieldsNamed = (template: string): readonly string[] =>
+  [...template.matchAll(placeholder)].flatMap(([, field]) => field ?? []);
+
 export const namesSecret = (template: string): boolean => template.replaceAll('{token}', '').search(placeholder) >= 0;
 
 /** The template with what `valueOf` returns for a field, for `undefined` the whole secret, and with `token`. */
