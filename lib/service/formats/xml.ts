@@ -29,8 +29,8 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
   const counted = reports === undefined ? undefined : newTarget(reports);
   const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
   const all = [...targets.values()].concat(counted ?? [], last ?? []);
-  const document: Document = { hasContent: false };
-  const isNeeded = all.length > 0 || paths.includes('');
+  const document: Document = { isAsked: paths.includes(''), hasContent: false };
+  const isNeeded = all.length > 0 || document.isAsked;
   const check = createXmlCheck(present, isNeeded ? followPaths(all, { counted, last, document }) : undefined);
   // Another root is another document, such as an error.
   const isRoot = () => [document.name, '*'].includes(counted?.steps[0]?.name ?? '*');
@@ -60,6 +60,8 @@ function valueOf(target: Target | undefined, others: readonly Target[] = []): Pa
 
 /** The root element: its name, and whether it has attributes or text. */
 interface Document {
+  /** Whether a path is that of the whole document. */
+  readonly isAsked: boolean;
   name?: string;
   hasContent: boolean;
 }
@@ -155,7 +157,7 @@ function followPaths(
   };
 
   return {
-    isReading: () => isTagRead || reading.length > 0 || (depth === 1 && !document.hasContent),
+    isReading: () => isTagRead || reading.length > 0 || (document.isAsked && depth === 1 && !document.hasContent),
     startTag(name) {
       candidates = [];
       isTagRead = false;
@@ -170,7 +172,7 @@ function followPaths(
         isTagRead ||= !target.isSelected || target.attribute !== undefined;
       }
       if (depth === 0) document.name = local;
-      isTagRead ||= depth === 0;
+      isTagRead ||= document.isAsked && depth === 0;
       depth += 1;
     },
     attribute(name, value) {
