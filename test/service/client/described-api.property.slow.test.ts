@@ -145,6 +145,7 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
   'ends within the body': () => fault.truncated(1),
   'ends within the body, in chunks': () => fault.truncated(1, 'chunked'),
   'ends with the connection, within the body': () => fault.truncated(1, 'close'),
+  // A table may end without a line break if its length is known.
   'lacks its last bytes': ({ page: { format } }) =>
     format === 'bytes' || format === 'csv' ? undefined : { body: (page) => page.subarray(0, -2) },
   'has another content type': () => fault.withContentType('text/html'),
@@ -152,8 +153,11 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
     if (next.from === 'header') return { headers: { 'X-Next': ['one', 'two'] } };
     return next.from === 'link' ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } } : undefined;
   },
+  // Of a page that may be the last one with a next page, it is ignored.
   'has a next page of another server': ({ next }) =>
-    next.from === 'link' ? { headers: { link: '<http://127.0.0.2/>; rel=next' } } : undefined,
+    next.from === 'link' && next.alsoOnLast !== true
+      ? { headers: { link: '<http://127.0.0.2/>; rel=next' } }
+      : undefined,
   'has nothing that contains reports': ({ page }) =>
     !('reports' in page) || page.reports === undefined
       ? undefined
