@@ -296,7 +296,7 @@ export interface AuthOauth2Props {
    * What is exchanged for a token: the client secret, or a refresh token, which the exchange may replace.
    *
    * @default 'client_credentials'
-   * @see `docs/apis.md#refresh-tokens`
+   * @see `docs/procedures.md#refresh-tokens`
    */
   readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
   /**

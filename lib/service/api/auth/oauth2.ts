@@ -26,7 +26,7 @@ export const oauth2Schema = object({
   grant: optionalField(
     'What is exchanged for a token: the client secret, or a refresh token, which the exchange may replace. Without it, `client_credentials`.',
     z.enum(['client_credentials', 'refresh_token'], 'must be client_credentials or refresh_token'),
-    { page: 'apis.md#refresh-tokens' },
+    { page: 'procedures.md#refresh-tokens' },
   ),
   clientAuthentication: optionalField(
     'How the client proves who it is: its ID and secret by HTTP Basic, encoded as RFC 6749 says or, for servers that do not decode them, as they are; in the `body`; by an assertion that a private key signs; or `none`, for a client that has no secret. Without it, `basic`.',
