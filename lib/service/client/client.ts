@@ -4,24 +4,22 @@
  * with refreshed credentials.
  */
 
-import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
 import { type Auth, authKindOf } from '../api/auth/kinds.ts';
 import { type Description, formOfNext } from '../api/description.ts';
 import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { loadPageCheck, readDocument } from '../formats/formats.ts';
+import { loadPageCheck } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
 import { type ApiKeySource, createRecentKeys } from './api-key.ts';
-import { createCredentials, type Sent } from './credentials.ts';
-import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
-import { excerptOfText, readBeginning } from './response/excerpt.ts';
-import { asContractError, factsOf, type RequestedPage } from './response/facts.ts';
+import { createCredentials } from './credentials.ts';
+import { createExchanges, type CreatePool } from './exchange.ts';
+import { sendWithFreshCredentials } from './response/answer.ts';
+import { asContractError, type RequestedPage } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
-import { maxPeekBytes, peek } from './response/peek.ts';
 import { errorOfReaction } from './response/reaction-error.ts';
-import { asksBodyOf, mayRejectInPage, pathsAsked, type Reaction, reactionTo } from './response/reaction.ts';
+import { type Reaction, reactionTo } from './response/reaction.ts';
 import { receiveEmptyPage, receivePage } from './response/receive-page.ts';
 import { httpRequest, pathOfRequest, type RequestSettings, sentCursor } from './request.ts';
 import type { Requested } from './response/response-status.ts';
@@ -47,16 +45,6 @@ export type ReportServiceClient = ReportService & AsyncDisposable;
 export interface ServiceClient extends AsyncDisposable {
   /** The service as an export with this description uses it. */
   readonly describedBy: (api: Description) => ReportService;
-}
-
-/** A response, and what it says besides pages. */
-interface Answer {
-  readonly response: Response;
-  readonly reaction: Reaction;
-  /** What the reaction is based on. */
-  readonly facts: PageFacts;
-  /** How the body of a response begins that is no page. */
-  readonly excerpt: string;
 }
 
 /**
@@ -104,32 +92,27 @@ export function createServiceClient(
       sent: sentCursor(api, request),
       size: request.request.size,
     };
-    const {
-      response,
-      reaction,
-      facts: known,
-      excerpt,
-    } = await sendWithFreshCredentials(exchange, parts, page, request);
+    const answers = { exchange, credentials, apiKey, clock };
+    const answer = await sendWithFreshCredentials(answers, parts, { page, assertMaySend: request.assertMaySend });
     const { context } = exchange;
-    const failIfNoPage = (found: Reaction, facts: PageFacts, quoted: string) => {
+    const requested = (): Requested => ({
+      credentials: { name: 'API key', ...rejectionOf(auth) },
+      cursor: kindOfSent(page),
+      isOtherPath: isOtherPath(page, pathOfRequest(base, api, request)),
+      secretPlace: apiKey.place,
+      method: parts.method,
+      path: parts.path.replace(/\?.*/, ''),
+      ...api.settings,
+    });
+    const failIfNoPage = (found: Reaction, facts: PageFacts, excerpt: string) => {
       if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
-      const error = errorOfReaction(context, found, facts, {
-        requested: {
-          credentials: { name: 'API key', ...rejectionOf(auth) },
-          cursor: kindOfSent(page),
-          isOtherPath: isOtherPath(page, request),
-          secretPlace: apiKey.place,
-          method: parts.method,
-          path: parts.path.replace(/\?.*/, ''),
-          ...api.settings,
-        },
-        excerpt: quoted,
-      });
+      const error = errorOfReaction(context, found, facts, { requested: requested(), excerpt });
       if (error === undefined) return;
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
     };
-    failIfNoPage(reaction, known, excerpt);
+    const { response, reaction } = answer;
+    failIfNoPage(reaction, answer.facts, answer.excerpt);
     if (reaction.kind !== 'page')
       return await receiveEmptyPage(context, response, page, { ...options, isEnd: reaction.kind === 'end' });
     const assertPage = (facts: PageFacts, quoted: () => string) => {
@@ -147,61 +130,6 @@ export function createServiceClient(
     });
   }
 
-  /** Whether the cursor was a URL of the service that led elsewhere than the first request does. */
-  const isOtherPath = (page: RequestedPage, request: PageRequest): boolean =>
-    kindOfSent(page) === 'url' && page.requested.pathname !== pathOfRequest(base, page.api, request);
-
-  /**
-   * The response; if it rejects the credentials, and there are newer ones or a newer client certificate, the response to a
-   * second request with these.
-   */
-  async function sendWithFreshCredentials(
-    exchange: Exchange,
-    parts: ReturnType<typeof httpRequest>,
-    page: RequestedPage,
-    { assertMaySend }: PageRequest,
-  ): Promise<Answer> {
-    const send = async ({ headers }: Sent): Promise<Answer> => {
-      const response = await exchange.send(() => {
-        assertMaySend?.();
-        return { ...parts, headers: { ...parts.headers, ...headers } };
-      });
-      return await answerIn(exchange, response, page);
-    };
-    // A refresh token that is being exchanged is stored before this request may end, and the process with it.
-    const within = (read: () => Promise<Sent>) => (apiKey.update === undefined ? exchange.within(read) : read());
-    const first = await within(() => credentials.get());
-    const answer = await send(first);
-    if (answer.reaction.kind !== 'credentials') return answer;
-    const refreshed = await within(() => credentials.refresh(first));
-    const isRefreshed = await exchange.refreshNetwork();
-    return isRefreshed || !isDeepStrictEqual(refreshed, first) ? await send(refreshed) : answer;
-  }
-
-  /** What the response says before its page is read. The body of any other response is read as far as it is asked for. */
-  async function answerIn(exchange: Exchange, response: Response, page: RequestedPage): Promise<Answer> {
-    const { api } = page;
-    const { context } = exchange;
-    const answer = (content?: Parameters<typeof factsOf>[3]) => {
-      const facts = factsOf(context, page, response, content);
-      const reaction = asContractError(context, () => reactionTo(facts, api, clock.now));
-      return { response, facts, reaction, excerpt: '' };
-    };
-    const ofHead = answer();
-    if (ofHead.reaction.kind === 'page') {
-      if (!mayRejectInPage(api)) return ofHead;
-      const peeked = await peek(exchange, response);
-      const inPage = answer(peeked.bytes && (await readDocument(peeked.bytes, pathsAsked(api))));
-      const isRejected = inPage.reaction.kind === 'credentials';
-      return { ...(isRejected ? inPage : ofHead), response: peeked.response };
-    }
-    const isAsked = asksBodyOf(response.statusCode, api);
-    const beginning = await readBeginning(context, response, clock, isAsked ? maxPeekBytes : undefined);
-    const excerpt = excerptOfText(context, response.headers, beginning);
-    if (!isAsked || !beginning.isWhole) return { ...ofHead, excerpt };
-    return { ...answer(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };
-  }
-
   return {
     describedBy: (api) => ({ fetch: (request, options) => fetch(api, request, options) }),
     [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), credentials.destroy()]).then(() => {}),
@@ -213,6 +141,10 @@ function rejectionOf(auth: Auth) {
   const { rejected, token } = authKindOf(auth);
   return { rejected, isStored: token === undefined && auth.kind !== 'none' };
 }
+
+/** Whether the cursor was a URL of the service that led elsewhere than the first request does. */
+const isOtherPath = (page: RequestedPage, firstPath: string): boolean =>
+  kindOfSent(page) === 'url' && page.requested.pathname !== firstPath;
 
 /** What the request sent of the page before. */
 function kindOfSent({ api, isFirst }: RequestedPage): Requested['cursor'] {

@@ -87,36 +87,60 @@ export const countKind: NextKind<Counted> = {
   },
 };
 
-function rulesOf({ request, next, page, last, when }: Described<Counted>): readonly Rule[] {
-  const { query, form, body = '' } = placeOf(next);
-  const name = query ?? form ?? body.split('/').at(-1) ?? '';
-  const inBody = keysOf(body).reduce<unknown>((parent, key) => fieldsOf(parent)[key], request.body);
-  const sent = [request.query?.[query ?? ''], request.form?.[form ?? ''], body === '' ? undefined : inBody];
-  const total = typeof next.total === 'string' ? next.total : undefined;
-  const place = { format: page.format, reports: reportsIn(page) };
-  const errors = [when?.error ?? []].flat().map((part) => ('at' in part ? part.at : undefined));
+function rulesOf(api: Described<Counted>): readonly Rule[] {
   return [
-    [['page', 'format'], page.format === 'bytes', 'must be one whose reports are counted, not bytes'],
-    [['page', 'reports'], page.format === 'xml' && place.reports === undefined, 'is required with next.from: count'],
-    [['last'], last !== undefined, 'must not be set with next.from: count: the total decides'],
+    ...rulesOfPlace(api),
+    ...rulesOfPage(api),
+    [['last'], api.last !== undefined, 'must not be set with next.from: count: the total decides'],
     [
       ['request'],
-      !usesBound(request, 'until'),
+      !usesBound(api.request, 'until'),
       'must have {since} and {until} with next.from: count: pages shift while reports are added to their period',
     ],
+  ];
+}
+
+/** Where the number is sent. */
+function rulesOfPlace({ request, next }: Described<Counted>): readonly Rule[] {
+  const { query, form, body } = placeOf(next);
+  const name = query ?? form ?? body?.split('/').at(-1) ?? '';
+  const isBody = body !== undefined;
+  return [
     [
       ['next', 'to'],
-      sent.some((value) => value !== undefined),
+      sentAlready(request, placeOf(next)) !== undefined,
       `must not be ${name} of request, which the number would replace. Remove it there; next.first is the first number`,
     ],
-    [['next', 'to', 'body'], body !== '' && request.method === 'GET', 'needs the method POST'],
-    [['next', 'to', 'body'], body !== '' && request.form !== undefined, 'must be form: the request has no JSON body'],
+    [['next', 'to', 'body'], isBody && request.method === 'GET', 'needs the method POST'],
+    [['next', 'to', 'body'], isBody && request.form !== undefined, 'must be form: the request has no JSON body'],
     [['next', 'to', 'form'], form !== undefined && request.form === undefined, 'needs request.form'],
     [
       ['next', 'step'],
       next.step === 1 && /offset|skip|start|row/i.test(name) && !/page/i.test(name),
       `must be "reports" if ${name} is an offset: 1 would repeat all reports of a page but one`,
     ],
+  ];
+}
+
+/** What the first request has in the place of the number. */
+function sentAlready(
+  request: Described<Counted>['request'],
+  { query, form, body }: ReturnType<typeof placeOf>,
+): unknown {
+  if (query !== undefined) return request.query?.[query];
+  if (form !== undefined) return request.form?.[form];
+  if (body === undefined) return undefined;
+  return keysOf(body).reduce<unknown>((parent, key) => fieldsOf(parent)[key], request.body);
+}
+
+/** How reports are counted, and where the total is. */
+function rulesOfPage({ next, page, when }: Described<Counted>): readonly Rule[] {
+  const total = typeof next.total === 'string' ? next.total : undefined;
+  const place = { format: page.format, reports: reportsIn(page) };
+  const errors = [when?.error ?? []].flat().map((part) => ('at' in part ? part.at : undefined));
+  return [
+    [['page', 'format'], page.format === 'bytes', 'must be one whose reports are counted, not bytes'],
+    [['page', 'reports'], page.format === 'xml' && place.reports === undefined, 'is required with next.from: count'],
     [
       ['next', 'total'],
       total !== undefined && (errors.includes(total) || isInReport(total, place)),

@@ -31,6 +31,8 @@ export type Reaction =
   /** The status decides by itself. */
   | { readonly kind: 'status' };
 
+type When = NonNullable<Description['when']>;
+
 /** The part of `condition` that holds. */
 function partThatHolds(condition: Condition | undefined, facts: PageFacts): ConditionPart | undefined {
   if (condition === undefined) return undefined;
@@ -72,14 +74,20 @@ export function reactionTo(facts: PageFacts, { when = {}, last, page }: Descript
   if (tokenExpired !== undefined) return { kind: 'credentials', part: tokenExpired };
   const cursorExpired = isFirst ? undefined : partThatHolds(when.cursorExpired, facts);
   if (cursorExpired !== undefined) return { kind: 'cursorExpired', part: cursorExpired };
-  if (isPage) {
-    const error = partThatHolds(when.error, facts);
-    return error === undefined ? { kind: 'page' } : { kind: 'error', part: error };
-  }
+  return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
+}
+
+function reactionToPage(facts: PageFacts, when: When): Reaction {
+  const error = partThatHolds(when.error, facts);
+  return error === undefined ? { kind: 'page' } : { kind: 'error', part: error };
+}
+
+/** A response whose status is not that of a page. */
+function reactionToStatus(facts: PageFacts, when: When, last: Condition | undefined): Reaction {
   const asked = { pageStatuses: facts.statuses, onlyPresent: true };
   if (holds(when.empty, facts, asked)) return { kind: 'empty' };
-  if (!isFirst && holds(last, facts, asked)) return { kind: 'end' };
-  return isKeyRejected(status) ? { kind: 'credentials' } : { kind: 'status' };
+  if (!facts.isFirst && holds(last, facts, asked)) return { kind: 'end' };
+  return isKeyRejected(facts.status) ? { kind: 'credentials' } : { kind: 'status' };
 }
 
 const longest = (one: number | undefined, other: number | undefined): number | undefined =>

@@ -8,7 +8,7 @@ import { kindOf } from '../../api/next/kinds.ts';
 import type { Next, PageFacts } from '../../api/next/kind.ts';
 import { mediaTypesOf, reportsIn } from '../../api/page.ts';
 import { listPath } from '../../api/paths.ts';
-import { isSomething } from '../../api/response-facts.ts';
+import { isSomething, type PathValue } from '../../api/response-facts.ts';
 import { documentValue, type PageContent } from '../../formats/format-check.ts';
 import { type CreatePageCheck, showsEnd } from '../../formats/formats.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
@@ -47,53 +47,89 @@ export async function receivePage(
 ): Promise<ReceivedPage> {
   const { context } = exchange;
   const { api } = page;
-  const { headers, trailers } = response;
-  const { sink, createGunzip, maxPageBytes, onNextCursor } = options;
+  const head = await readHead(context, response, page, options);
+  if (head.next !== undefined) options.onNextCursor?.(cursorOfNext(context, head.next));
+  const body = await readChecked(exchange, response, { api, head, options });
+  const documentRoot = rootOf(context, api, body.content);
+  const content = body.content ?? { value: (path: string) => documentValue(path, body.bytes) };
+  const facts = factsOf(context, page, response, content);
+  options.assertPage(facts, body.excerpt);
+  const proved = asContractError(context, () => provePage(facts, api, content));
+  const next = head.next ?? asContractError(context, () => kindOf(api.next).read(proved, api));
+  const nextCursor = cursorOfNext(context, next);
+  if (head.next === undefined) options.onNextCursor?.(nextCursor);
+  return {
+    ...received(response),
+    nextCursor,
+    contentType: head.contentType,
+    transferredBytes: head.isGzip ? body.transferredBytes : undefined,
+    reports: proved.reports,
+    reportsDigest: body.content?.reportsDigest,
+    documentRoot,
+    documentRootText: () => presentable(body.content?.rootName ?? '', context.keys, 200),
+    excerpt: body.excerpt,
+  };
+}
+
+/** What the head of a page says. */
+interface PageHead {
+  readonly contentType: string;
+  readonly isGzip: boolean;
+  /** Whether a document without any bytes may be a page. */
+  readonly mayBeBlank: boolean;
+  /** Undefined: the body says it. */
+  readonly next: Next | undefined;
+}
+
+/** @throws ContractError if the content is not that of a page, or if only a closed connection would show its end */
+async function readHead(
+  context: ErrorContext,
+  response: Response,
+  page: RequestedPage,
+  options: PageOptions,
+): Promise<PageHead> {
+  const { api } = page;
+  const { headers } = response;
   const mayBeBlank = saysBlank(api);
   const isBlank = mayBeBlank && singleValue(headers['content-length']) === '0';
   const isGzip = isInGzip(context, headers['content-encoding'], options.compression);
   if (!isBlank) await assertContentType(context, response, api, options);
   const contentType = isBlank ? ownType(api) : readContentType(context, headers);
-  assertFraming(context, headers, isGzip || showsEnd(api.page), maxPageBytes);
+  assertFraming(context, headers, isGzip || showsEnd(api.page), options.maxPageBytes);
+  const facts = factsOf(context, page, response);
+  return { contentType, isGzip, mayBeBlank, next: asContractError(context, () => nextInHead(facts, api)) };
+}
 
-  const head = factsOf(context, page, response);
-  const early = asContractError(context, () => nextInHead(head, api));
-  if (early !== undefined) onNextCursor?.(cursorOfNext(context, early));
+interface CheckedBody {
+  readonly api: Description;
+  readonly head: PageHead;
+  readonly options: PageOptions;
+}
 
+/** The whole body, with what its format says. @throws ContractError if it is not complete */
+async function readChecked(exchange: Exchange, response: Response, { api, head, options }: CheckedBody) {
+  const { context } = exchange;
+  const { sink, createGunzip, maxPageBytes } = options;
+  const { isGzip, mayBeBlank } = head;
   const check = options.createCheck((text) => presentable(text, context.keys, 150));
   // Nothing of the Report Export Service is described.
   const remedyIfBlank = api.pagination === undefined ? undefined : blankRemedy;
   const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, remedyIfBlank };
   const body = await readBody(exchange, response, reading);
   // That there are no bytes proves something only if a length or chunks say so.
-  if (body.bytes === 0 && mayBeBlank) assertFraming(context, headers, false, maxPageBytes);
+  if (body.bytes === 0 && mayBeBlank) assertFraming(context, response.headers, false, maxPageBytes);
   const header = kindOf(api.next).header?.(api.next);
-  assertNoLateNext(context, Object.keys(trailers), { header, isLast: early?.kind === 'last' });
-  const content = body.content ?? { value: (path: string) => documentValue(path, body.bytes) };
-  const { rootName = null } = body.content ?? {};
-  // The name is stored with the page.
-  if (containsKey(rootName ?? '', context.keys)) {
-    const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
-    throw contractError(context, `the ${what} contains the API key`);
-  }
-  const facts = factsOf(context, page, response, content);
-  options.assertPage(facts, body.excerpt);
-  const proved = asContractError(context, () => provePage(facts, api, content));
-  const next = early ?? asContractError(context, () => kindOf(api.next).read(proved, api));
-  const nextCursor = cursorOfNext(context, next);
-  if (early === undefined) onNextCursor?.(nextCursor);
-  const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
-  return {
-    ...received(response),
-    nextCursor,
-    contentType,
-    transferredBytes: isGzip ? body.transferredBytes : undefined,
-    reports: proved.reports,
-    reportsDigest: body.content?.reportsDigest,
-    documentRoot: rootName === null ? null : toRoot(rootName),
-    documentRootText: () => presentable(rootName ?? '', context.keys, 200),
-    excerpt: body.excerpt,
-  };
+  assertNoLateNext(context, Object.keys(response.trailers), { header, isLast: head.next?.kind === 'last' });
+  return body;
+}
+
+/** What pages of a run have in common. It is stored with the page, so it must not contain the key. */
+function rootOf(context: ErrorContext, { page }: Description, content: PageContent | undefined) {
+  const { rootName = null } = content ?? {};
+  if (rootName === null) return null;
+  const isCsv = page.format === 'csv';
+  if (!containsKey(rootName, context.keys)) return isCsv ? rootOfColumns(rootName) : asDocumentRoot(rootName);
+  throw contractError(context, `the ${isCsv ? 'first row' : 'name of the root element'} contains the API key`);
 }
 
 /** A login page or an error of a gateway is recognized by how it begins. @throws ContractError */
@@ -167,21 +203,27 @@ const saysBlank = ({ last, when }: Description): boolean =>
 
 /** The facts of a page that has its list of reports, or says that there are none. @throws InvalidPage */
 function provePage(facts: PageFacts, api: Description, content: Pick<PageContent, 'value'> & Partial<PageContent>) {
-  const { page, when } = api;
+  const { page } = api;
   const path = listPath({ format: page.format, reports: reportsIn(page) });
-  const isBlank = content.reports === undefined && page.format !== 'bytes';
+  const saysEmpty = isEmpty(api.when?.empty, facts);
   // In XML, a list without reports is often not there at all, and its place is the root.
-  if (page.format === 'xml' && facts.reports === 0 && isEmpty(when?.empty, facts))
+  if (page.format === 'xml' && facts.reports === 0 && saysEmpty)
     return { ...facts, isEmpty: true, mayBeSilent: facts.isFirst };
-  if (!isBlank && (path === undefined || facts.reports !== null)) return facts;
+  const isBlank = content.reports === undefined && page.format !== 'bytes';
+  const hasList = path === undefined || facts.reports !== null;
+  if (!isBlank && hasList) return facts;
   const list = path === undefined ? undefined : content.value(path);
-  const mayBeMissing = list === undefined || path === '' || !isSomething(list);
-  if (mayBeMissing && isEmpty(when?.empty, facts)) {
-    // `null` at the list is also what error documents have: then `last` must hold, or `error` has been asked.
-    const isMissing = list === undefined || list.type !== 'null' || when?.error !== undefined;
-    return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isMissing };
-  }
+  if (saysEmpty && mayBeMissing(list, path)) return emptyPage(facts, api, list);
   throw missingList({ list, path, content, api });
+}
+
+const mayBeMissing = (list: PathValue | undefined, path: string | undefined): boolean =>
+  list === undefined || path === '' || !isSomething(list);
+
+/** `null` at the list is also what error documents have: then `last` must hold, or `error` has been asked. */
+function emptyPage(facts: PageFacts, { when }: Description, list: PathValue | undefined) {
+  const isMissing = list === undefined || list.type !== 'null' || when?.error !== undefined;
+  return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isMissing };
 }
 
 const isEmpty = (empty: Condition | undefined, facts: PageFacts): boolean =>

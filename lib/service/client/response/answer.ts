@@ -1,0 +1,86 @@
+/** Sends the request for a page, and finds what its response says before its page is read. */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock, PageRequest } from '../../../core/ports.ts';
+import type { PageFacts } from '../../api/next/kind.ts';
+import { readDocument } from '../../formats/formats.ts';
+import type { ApiKeySource } from '../api-key.ts';
+import type { createCredentials, Sent } from '../credentials.ts';
+import type { Exchange, Response } from '../exchange.ts';
+import type { httpRequest } from '../request.ts';
+import { excerptOfText, readBeginning } from './excerpt.ts';
+import { asContractError, factsOf, type RequestedPage } from './facts.ts';
+import { maxPeekBytes, peek } from './peek.ts';
+import { asksBodyOf, mayRejectInPage, pathsAsked, type Reaction, reactionTo } from './reaction.ts';
+
+/** A response, and what it says besides pages. */
+export interface Answer {
+  readonly response: Response;
+  readonly reaction: Reaction;
+  /** What the reaction is based on. */
+  readonly facts: PageFacts;
+  /** How the body of a response begins that is no page. */
+  readonly excerpt: string;
+}
+
+interface AnswerDependencies {
+  readonly exchange: Exchange;
+  readonly credentials: ReturnType<typeof createCredentials>;
+  readonly apiKey: ApiKeySource;
+  readonly clock: Clock;
+}
+
+/** The page that is requested, and a check before each request that may throw. */
+interface SentPage extends Pick<PageRequest, 'assertMaySend'> {
+  readonly page: RequestedPage;
+}
+
+/**
+ * The response; if it rejects the credentials, and there are newer ones or a newer client certificate, the response to a
+ * second request with these.
+ */
+export async function sendWithFreshCredentials(
+  { exchange, credentials, apiKey, clock }: AnswerDependencies,
+  parts: ReturnType<typeof httpRequest>,
+  { page, assertMaySend }: SentPage,
+): Promise<Answer> {
+  const send = async ({ headers }: Sent): Promise<Answer> => {
+    const response = await exchange.send(() => {
+      assertMaySend?.();
+      return { ...parts, headers: { ...parts.headers, ...headers } };
+    });
+    return await answerIn(exchange, response, page, clock);
+  };
+  // A refresh token that is being exchanged is stored before this request may end, and the process with it.
+  const within = (read: () => Promise<Sent>) => (apiKey.update === undefined ? exchange.within(read) : read());
+  const first = await within(() => credentials.get());
+  const answer = await send(first);
+  if (answer.reaction.kind !== 'credentials') return answer;
+  const refreshed = await within(() => credentials.refresh(first));
+  const isRefreshed = await exchange.refreshNetwork();
+  return isRefreshed || !isDeepStrictEqual(refreshed, first) ? await send(refreshed) : answer;
+}
+
+/** What the response says before its page is read. The body of any other response is read as far as it is asked for. */
+async function answerIn(exchange: Exchange, response: Response, page: RequestedPage, clock: Clock): Promise<Answer> {
+  const { api } = page;
+  const { context } = exchange;
+  const answer = (content?: Parameters<typeof factsOf>[3]) => {
+    const facts = factsOf(context, page, response, content);
+    const reaction = asContractError(context, () => reactionTo(facts, api, clock.now));
+    return { response, facts, reaction, excerpt: '' };
+  };
+  const ofHead = answer();
+  if (ofHead.reaction.kind === 'page') {
+    if (!mayRejectInPage(api)) return ofHead;
+    const peeked = await peek(exchange, response);
+    const inPage = answer(peeked.bytes && (await readDocument(peeked.bytes, pathsAsked(api))));
+    const isRejected = inPage.reaction.kind === 'credentials';
+    return { ...(isRejected ? inPage : ofHead), response: peeked.response };
+  }
+  const isAsked = asksBodyOf(response.statusCode, api);
+  const beginning = await readBeginning(context, response, clock, isAsked ? maxPeekBytes : undefined);
+  const excerpt = excerptOfText(context, response.headers, beginning);
+  if (!isAsked || !beginning.isWhole) return { ...ofHead, excerpt };
+  return { ...answer(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };
+}
