@@ -109,18 +109,8 @@ export function assertBoundable(
   now: number,
 ): void {
   const isSliced = slice !== undefined || (parallel ?? 1) > 1;
-  if (dates.upperBound === undefined && (until !== undefined || isSliced)) {
-    const wanted = until === undefined ? 'slices' : 'runs with an upper bound';
-    throw invalid([
-      `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service (--filter-until of local), or use {until} in its api`,
-    ]);
-  }
-  if (dates.zone === undefined && (until !== undefined || isSliced)) {
-    throw invalid([
-      `Export ${name} cannot have ${until === undefined ? 'slices' : 'runs with an upper bound'}: it is not known in which time zone ` +
-        'the API reads dates, so that reports would be in two of them. Set dates.zone in its api',
-    ]);
-  }
+  if (until !== undefined || isSliced)
+    assertHasBounds(name, dates, until === undefined ? 'slices' : 'runs with an upper bound');
   const lengthMs = () => (each === month ? undefined : each && durationSchema.parse(each));
   const values = until === undefined ? { slice } : { since, until, slice, each: lengthMs() };
   const problems = Object.entries(values).flatMap(([field, value]) => {
@@ -141,6 +131,22 @@ export function assertBoundable(
     );
   }
   if (problems.length > 0) throw invalid(problems);
+}
+
+/** @throws ConfigurationError if requests cannot exclude exactly the reports from a date on, which `wanted` need */
+function assertHasBounds(name: string, { upperBound, zone }: RequestDates, wanted: string): void {
+  if (upperBound === undefined) {
+    throw invalid([
+      `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service ` +
+        '(--filter-until of local), or use {until} in its api',
+    ]);
+  }
+  if (zone === undefined) {
+    throw invalid([
+      `Export ${name} cannot have ${wanted}: it is not known in which time zone the API reads dates, so that reports would be in ` +
+        'two of them. Set dates.zone in its api',
+    ]);
+  }
 }
 
 /** What is wrong with a bound, or a length in milliseconds; undefined if requests can have such dates. Otherwise they would round it. */

@@ -262,6 +262,14 @@ describe('settings', () => {
       expect(problemsOf({ api }, { since: { lag: 'PT1H' } })).toEqual([]);
     });
 
+    it('need dates in a known time zone', () => {
+      expect(problemsOf({ api: { ...daily, dates: 'date' } }, { slices: { parallel: 2 } })).toEqual([
+        expect.stringMatching(/^some\.json:1 exports\[0\]\.slices: needs dates\.zone in the api/),
+      ]);
+      const local = { ...daily, dates: { form: 'date', zone: 'America/Los_Angeles' } };
+      expect(problemsOf({ api: local }, { slices: { parallel: 2, length: 'P1D' } })).toEqual([]);
+    });
+
     it('have a length that requests can express', () => {
       expect(problemsOf({ api: daily }, { slices: { length: 'PT36H' } })).toEqual([
         expect.stringMatching(

@@ -821,6 +821,12 @@ describe('a bounded run', () => {
     expect(failed(await bench.start(input)).message).toContain('its requests do not exclude reports from a date on');
   });
 
+  it.each([bounds, { parallel: 2 }, { slice: 'PT1H' }])('needs dates in a known time zone: %o', async (input) => {
+    const bench = aBench({ definition: { dates: { unitMs: 86_400_000, zone: undefined, upperBound: '{until}' } } });
+    expect(failed(await bench.start(input)).message).toContain('Set dates.zone in its api');
+    expect(bench.service.requests).toEqual([]);
+  });
+
   it.each([bounds, {}])('has at most maxConcurrentPages slices at the same time: %o', async (input) => {
     const bench = aBench({ definition: { slicing: { parallel: 1, maxConcurrentPages: 2 } } });
     const end = failed(await bench.start({ ...input, parallel: 3 }));
