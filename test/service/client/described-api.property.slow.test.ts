@@ -163,7 +163,7 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
       ? undefined
       : fault.withBody(page.format === 'json' ? '{"message":"later"}' : '<message/>'),
   'says that there is an error': ({ when, page }) =>
-    when?.error === undefined ? undefined : documentWith(page, 'problem', 'later'),
+    isAskedForProblem(when?.error) ? documentWith(page, 'problem', 'later') : undefined,
   'says that there is an error by an unusual code': ({ when, page }) =>
     partsOf(when?.error).some((part) => part.not !== undefined) ? documentWith(page, 'result', '7') : undefined,
   'says that it is throttled': ({ when, page }) =>
@@ -174,10 +174,13 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
     when?.tokenExpired === undefined ? undefined : documentWith(page, 'result', '190'),
   // On page 1, which has no cursor, it is an error only if that is described.
   'says that its cursor has expired': ({ when, page }) =>
-    when?.cursorExpired === undefined || when.error === undefined
+    when?.cursorExpired === undefined || !isAskedForProblem(when.error)
       ? undefined
       : documentWith(page, 'problem', page.format === 'xml' ? '\n expired' : 'expired'),
 };
+
+const isAskedForProblem = (error: NonNullable<Api['when']>['error']): boolean =>
+  partsOf(error).some(({ at }) => at?.endsWith('/problem') === true);
 
 /** A document with status 200 that is no page. */
 const documentWith = ({ format }: Api['page'], name: string, text: string): Fault =>
