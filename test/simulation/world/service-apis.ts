@@ -62,7 +62,13 @@ export function descriptionOf(
       type: '{filter.type}',
       size: '{size}',
     };
-    return { request: { path, query }, ...(hasDays ? { dates: 'date' } : {}), auth, next: { from: 'link' }, page: xml };
+    return {
+      request: { path, query },
+      ...(hasDays ? { dates: { form: 'date', zone: 'UTC' } } : {}),
+      auth,
+      next: { from: 'link' },
+      page: xml,
+    };
   }
   const filter = { date: { gte: '{since}', ...(hasUpperBound ? { lt: '{until}' } : {}) }, other: '{filter}' };
   const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };

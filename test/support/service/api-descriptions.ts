@@ -1,5 +1,6 @@
 /** Random descriptions of APIs, all of them valid, and such that a document can have all that they name. */
 
+import type { Dates } from '../../../lib/service/api/dates.ts';
 import { type Api, apiSchema } from '../../../lib/service/api/description.ts';
 import { fc } from '../property.ts';
 
@@ -129,7 +130,10 @@ const choices = fc.record({
   hasRejected: fc.boolean(),
   hasReports: fc.boolean(),
   types: fc.constantFrom(undefined, ['application/vnd.acme+data', 'application/octet-stream']),
-  dates: fc.constantFrom('iso', 'iso-ms', 'epoch', 'epoch-ms', 'date'),
+  dates: fc.constantFrom<Dates>('iso', 'iso-ms', 'epoch', 'epoch-ms', 'date', {
+    form: 'yyyy-MM-dd HH:mm',
+    zone: 'Asia/Tokyo',
+  }),
   auth: auths,
   templates,
   json: jsonPaths,
