@@ -168,7 +168,7 @@ async function simulateOne({ plan, faults, json }: Options): Promise<number> {
   print(`${injectedFaults.length} faults, ${stats.runsPublished} runs published.`);
   const occurred = new Set(injectedFaults.map(faultName));
   const missing = faults.find((fault) => !occurred.has(fault));
-  if (violation !== undefined) await explainFailure(plan, print);
+  if (violation !== undefined) await explainFailure({ plan, violation }, print);
   else if (missing !== undefined)
     throw new UsageError(`${missing} did not occur. Another version of the code may name the site differently`);
   else print('All invariants hold.');
@@ -188,7 +188,7 @@ async function simulateMany(options: Options): Promise<number> {
   print(formatSummary(summary));
   const { failure, faultCounts, ...stats } = summary;
   if (failure === undefined) print('All invariants hold.');
-  else await explainFailure(failure.plan, print, mode === 'each');
+  else await explainFailure(failure, print, mode === 'each');
   if (json) {
     const violations = failure === undefined ? [] : [{ seed: failure.plan.seed, ...failure.violation }];
     const seed = mode === 'pairs' ? undefined : Number(plan.seed);
@@ -223,11 +223,16 @@ async function oneFaultEach(plan: HistoryPlan): Promise<HistoryPlan[]> {
 }
 
 type Print = (text: string) => void;
+type Failure = NonNullable<Summary['failure']>;
 
 /** Shrinks the failing history, and prints its event log and how to replay it. */
-async function explainFailure(plan: HistoryPlan, print: Print, isOfEach = false): Promise<void> {
+async function explainFailure({ plan, violation }: Failure, print: Print, isOfEach = false): Promise<void> {
+  print(`\nFAILED at seed ${plan.seed}: ${violation.invariant}\n  ${violation.details}`);
   const failing = await runHistory(plan);
-  print(`\nFAILED at seed ${plan.seed}: ${failing.violation?.invariant}\n  ${failing.violation?.details}`);
+  if (failing.violation === undefined) {
+    print('\nThe same history on its own violates nothing, so something outlasts the histories before it.');
+    return;
+  }
   const { history, plan: shortest, replays } = await shrink(plan, failing);
   const faults = `${history.injectedFaults.length} of ${failing.injectedFaults.length} faults`;
   print(`\nShrunk to --pages ${shortest.pages} and ${faults} in ${replays} replays:\n`);
