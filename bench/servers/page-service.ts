@@ -1,6 +1,6 @@
 /**
- * A process: a report service that responds as docs/service-contract.md says, as fast as Node can. Every page is the same document
- * of generated reports, made in advance.
+ * A process: a report service that responds as docs/service-contract.md says, as fast as Node can. Pages are one of two documents of
+ * generated reports in turn, made in advance: a run rejects the third page in a row with the same reports.
  */
 
 import { createServer, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
@@ -43,8 +43,8 @@ const {
   period,
 } = JSON.parse(process.argv[2] ?? '{}') as PageServiceOptions;
 
-const document = pageOfReports(pageBytes);
-const compressedDocument = gzipSync(document);
+const documents = ['R', 'S'].map((idPrefix) => pageOfReports(pageBytes, idPrefix));
+const compressedDocuments = documents.map((document) => gzipSync(document));
 const emptyPage = Buffer.from('<?xml version="1.0"?>\n<reports/>\n');
 
 const server = createServer((request, response) => {
@@ -55,12 +55,17 @@ const server = createServer((request, response) => {
     const page = cursor === null ? first : Number.parseInt(cursor, 10) + 1;
     return page > last
       ? respond(response, emptyPage, {})
-      : respond(response, isCompressed ? compressedDocument : document, {
+      : respond(response, documentOf(page, isCompressed), {
           ...(page < last && { 'x-service-cursor': cursorAfter(page) }),
           ...(isCompressed && { 'content-encoding': 'gzip' }),
         });
   });
 });
+
+function documentOf(page: number, isCompressed: boolean): Buffer {
+  const [odd, even] = isCompressed ? compressedDocuments : documents;
+  return (page % 2 === 1 ? odd : even) ?? emptyPage;
+}
 
 /** The numbers of the first and of the last page for a request with this body. There is none if the first is greater. */
 function pagesFor(body: string): { readonly first: number; readonly last: number } {
@@ -126,12 +131,12 @@ async function writeOverLink(response: ServerResponse, body: Buffer): Promise<vo
 }
 
 /** A document of exactly `bytes` bytes, if they suffice for a report: reports, and spaces. */
-function pageOfReports(bytes: number): Buffer {
+function pageOfReports(bytes: number, idPrefix: string): Buffer {
   const [start, end] = ['<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n', '</reports>\n'];
   const reports: string[] = [];
   let remaining = bytes - start.length - end.length;
   for (let number = 0; remaining > 0; number += 1) {
-    const report = generatedReportXml(1, number, `R-${number}`, 1_763_000_000_000 + number * 10_000);
+    const report = generatedReportXml(1, number, `${idPrefix}-${number}`, 1_763_000_000_000 + number * 10_000);
     const length = Buffer.byteLength(report);
     if (length > remaining) break;
     reports.push(report);
