@@ -10,7 +10,7 @@ const name = 'report-exporter';
  * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise its command in `searchPath` (PATH), as of a
  * global installation, or the command that runs its file. npx looks in
  * `node_modules` of the working directory and its parents, then in the project itself. Without `--no`, it would then download a
- * package of the name from the public registry and run it, whoever has published that.
+ * package of the name from the public registry and run it, although anyone may have published it.
  */
 export function programName(packageFolder: string, workingDirectory: string, searchPath = ''): string {
   const folders = parentFolders(workingDirectory);

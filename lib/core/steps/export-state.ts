@@ -52,7 +52,7 @@ export async function updateState<Result>(
 
 /**
  * Announces in the state of the export that `execution` is about to begin the bounded run whose state is `stateName`, and prevents the
- * one that was announced before from beginning unless it has. Whoever reads the states of bounded runs afterwards, and then begins this
+ * one that was announced before from beginning unless it has. A start that reads the states of bounded runs afterwards, and then begins this
  * run, overlaps none: a run that began before is found, and any other has to announce itself again, and finds this one.
  *
  * Returns the sequence of the run, at least `minSequence`: higher than that of each run that began before, and lower than that of
