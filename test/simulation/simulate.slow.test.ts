@@ -10,10 +10,18 @@ describe('a simulated history', () => {
     expect((await runHistory({ seed, pages })).violation).toBeUndefined();
   });
 
-  it.each(['1', '2', '3'])('has the same event log every time (seed %s)', async (seed) => {
+  // In the last one, a response in gzip is no page: its beginning was decompressed in a thread, which virtual time does not await.
+  const plans = [
+    { seed: '1', pages: 6 },
+    { seed: '2', pages: 6 },
+    { seed: '3', pages: 6 },
+    { seed: '40956832052500', pages: 12 },
+  ];
+
+  it.each(plans)('has the same event log every time (seed $seed)', async (plan) => {
     const [one, other] = [
-      await runHistory({ seed, pages: 6, recordLog: true }),
-      await runHistory({ seed, pages: 6, recordLog: true }),
+      await runHistory({ ...plan, recordLog: true }),
+      await runHistory({ ...plan, recordLog: true }),
     ];
     expect(one.logLines.length).toBeGreaterThan(100);
     expect(formatEventLog(other.logLines, other.start)).toBe(formatEventLog(one.logLines, one.start));

@@ -92,7 +92,7 @@ export function createServiceClient(
       sent: sentCursor(api, request),
       size: request.request.size,
     };
-    const answers = { exchange, credentials, apiKey, clock };
+    const answers = { exchange, credentials, apiKey, clock, createGunzip };
     const answer = await sendWithFreshCredentials(answers, parts, { page, assertMaySend: request.assertMaySend });
     const { context } = exchange;
     const requested = (): Requested => ({

@@ -10,6 +10,7 @@ import type { Exchange, Response } from '../exchange.ts';
 import type { httpRequest } from '../request.ts';
 import { excerptOfText, readBeginning } from './excerpt.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
+import type { CreateGunzip } from './gzip.ts';
 import { maxPeekBytes, peek } from './peek.ts';
 import { asksBodyOf, mayRejectInPage, pathsAsked, type Reaction, reactionTo } from './reaction.ts';
 
@@ -28,6 +29,8 @@ interface AnswerDependencies {
   readonly credentials: ReturnType<typeof createCredentials>;
   readonly apiKey: ApiKeySource;
   readonly clock: Clock;
+  /** Decompresses bodies. By default zlib does, in its threads. */
+  readonly createGunzip: CreateGunzip | undefined;
 }
 
 /** The page that is requested, and a check before each request that may throw. */
@@ -40,16 +43,17 @@ interface SentPage extends Pick<PageRequest, 'assertMaySend'> {
  * second request with these.
  */
 export async function sendWithFreshCredentials(
-  { exchange, credentials, apiKey, clock }: AnswerDependencies,
+  deps: AnswerDependencies,
   parts: ReturnType<typeof httpRequest>,
   { page, assertMaySend }: SentPage,
 ): Promise<Answer> {
+  const { exchange, credentials, apiKey } = deps;
   const send = async ({ headers }: Sent): Promise<Answer> => {
     const response = await exchange.send(() => {
       assertMaySend?.();
       return { ...parts, headers: { ...parts.headers, ...headers } };
     });
-    return await answerIn(exchange, response, page, clock);
+    return await answerIn(deps, response, page);
   };
   // A refresh token that is being exchanged is stored before this request may end, and the process with it.
   const within = (read: () => Promise<Sent>) => (apiKey.update === undefined ? exchange.within(read) : read());
@@ -62,7 +66,11 @@ export async function sendWithFreshCredentials(
 }
 
 /** What the response says before its page is read. The body of any other response is read as far as it is asked for. */
-async function answerIn(exchange: Exchange, response: Response, page: RequestedPage, clock: Clock): Promise<Answer> {
+async function answerIn(
+  { exchange, clock, createGunzip }: AnswerDependencies,
+  response: Response,
+  page: RequestedPage,
+): Promise<Answer> {
   const { api } = page;
   const { context } = exchange;
   const answer = (content?: Parameters<typeof factsOf>[3]) => {
@@ -79,7 +87,8 @@ async function answerIn(exchange: Exchange, response: Response, page: RequestedP
     return { ...(isRejected ? inPage : ofHead), response: peeked.response };
   }
   const isAsked = asksBodyOf(response.statusCode, api);
-  const beginning = await readBeginning(context, response, clock, isAsked ? maxPeekBytes : undefined);
+  const limit = isAsked ? maxPeekBytes : undefined;
+  const beginning = await readBeginning(context, response, { sleep: clock.sleep, createGunzip, limit });
   const excerpt = excerptOfText(context, response.headers, beginning);
   if (!isAsked || !beginning.isWhole) return { ...ofHead, excerpt };
   return { ...answer(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };

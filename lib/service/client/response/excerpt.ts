@@ -5,7 +5,7 @@ import type { Clock } from '../../../core/ports.ts';
 import { shorten, toPrintable } from '../../../core/sanitize.ts';
 import { containsPart, redacted } from '../../redaction/redact.ts';
 import type { ErrorContext } from '../errors.ts';
-import { gunzip, isInGzip } from './gzip.ts';
+import { type CreateGunzip, gunzip, isInGzip } from './gzip.ts';
 import { mediaType } from './response-headers.ts';
 
 export const maxBytes = 4 * 1024;
@@ -39,12 +39,18 @@ export interface Beginning {
   readonly isWhole: boolean;
 }
 
-/** Reads up to `limit` bytes of a body. Never throws. Afterwards the body is consumed, or destroyed together with its connection. */
+export interface BeginningOptions extends Pick<Clock, 'sleep'> {
+  /** Decompresses the body. By default zlib does, in its threads. */
+  readonly createGunzip?: CreateGunzip | undefined;
+  /** How many bytes to read at most, after decompression. */
+  readonly limit?: number | undefined;
+}
+
+/** Never throws. Afterwards the body is consumed, or destroyed together with its connection. */
 export async function readBeginning(
   context: ErrorContext,
   { headers, body }: Response,
-  { sleep }: Pick<Clock, 'sleep'>,
-  limit = maxBytes,
+  { sleep, createGunzip, limit = maxBytes }: BeginningOptions,
 ): Promise<Beginning> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -55,7 +61,7 @@ export async function readBeginning(
     () => {},
   );
   try {
-    for await (const chunk of decoded(context, { headers, body })) {
+    for await (const chunk of decoded(context, { headers, body }, createGunzip)) {
       chunks.push(chunk);
       length += chunk.length;
       if (length > limit) break;
@@ -80,14 +86,19 @@ export function excerptOfText(
   return isText ? excerptOf(bytes.subarray(0, maxBytes), isWhole && bytes.length <= maxBytes, keys) : '';
 }
 
-function decoded(context: ErrorContext, { headers, body }: Response): AsyncIterable<Uint8Array> {
+function decoded(
+  context: ErrorContext,
+  { headers, body }: Response,
+  createGunzip: CreateGunzip | undefined,
+): AsyncIterable<Uint8Array> {
   if (!isInGzip(context, headers['content-encoding'], true)) return body;
   const received: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
   let bytes = 0;
-  return gunzip(context, async () => {
+  const next = async (): Promise<IteratorResult<Uint8Array>> => {
     if (bytes > maxReceivedBytes) return { done: true, value: undefined };
     const result = await received.next();
     if (result.done !== true) bytes += result.value.length;
     return result;
-  });
+  };
+  return gunzip(context, next, createGunzip);
 }

@@ -137,11 +137,12 @@ async function assertContentType(
   context: ErrorContext,
   response: Response,
   { page }: Description,
-  { sleep }: Pick<PageOptions, 'sleep'>,
+  { sleep, createGunzip }: Pick<PageOptions, 'sleep' | 'createGunzip'>,
 ): Promise<void> {
   const problem = problemOfContentType(context, response.headers, page);
   if (problem === undefined) return;
-  const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, { sleep }));
+  const beginning = await readBeginning(context, response, { sleep, createGunzip });
+  const excerpt = excerptOfText(context, response.headers, beginning);
   throw contractError(context, excerpt === '' ? problem : `${problem}. Response: ${excerpt}`);
 }
 
