@@ -19,7 +19,7 @@ import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import { exportPage } from '../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
-import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe-service.ts';
+import { type ProbeResult, probeSchema, probeService } from '../lib/service/client/probe-service.ts';
 import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { renewsSecret } from '../lib/service/api/auth/kinds.ts';

@@ -413,6 +413,25 @@ export const failedRunSchema = z.object({
 /** The outcome of a failed execution. */
 export type FailedRun = Stored<typeof failedRunSchema>;
 
+/** The result of a start; of the run, if it was followed. */
+export type RunEnd =
+  | {
+      readonly status: 'completed';
+      readonly result: RunResult;
+      /** The address of the manifest; null if the run is not published. */
+      readonly manifest: string | null;
+    }
+  | {
+      readonly status: 'skipped';
+      readonly reason: string;
+      /** Set if the bounds have been exported already. */
+      readonly done?: true | undefined;
+    }
+  | { readonly status: 'failed'; readonly failed: FailedRun }
+  | { readonly status: 'interrupted' }
+  /** The run is in progress and is not followed, or no longer. `run` is null while it has none. */
+  | { readonly status: 'started'; readonly execution: string; readonly run: RunId | null };
+
 export const stateSchema = z.object({
   /** `ExportDefinition.stateName`. */
   export: text,

@@ -2,16 +2,17 @@
 
 import { createSlots } from '../core/concurrency.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { ExportDefinition } from '../core/model.ts';
+import type { ExportDefinition, RunEnd } from '../core/model.ts';
 import {
-  type ExportTarget,
-  type Target,
-  type RunEnd,
   type SettingsOrigin,
-  type StartOptions,
-  type StartRequest,
-  unreadableExport,
-} from '../target/target.ts';
+  defaultDirectory,
+  type LocalDirectory,
+  type LocalExport,
+  type SavedSettings,
+  type SettingsSource,
+  simulatedDirectory,
+} from './settings.ts';
+import type { StartRequest } from '../core/steps/start-input.ts';
 import type { PageSlots, Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
@@ -22,17 +23,9 @@ import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
 import { finishedChanges } from './renewed-secret.ts';
-import { boundedLockName, isBoundedExecution, runLocally } from './run.ts';
+import { boundedLockName, isBoundedExecution, type LocalStartOptions, runLocally } from './run.ts';
 import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { isNameOfVariable, localService } from './service.ts';
-import {
-  defaultDirectory,
-  type LocalDirectory,
-  type LocalExport,
-  type SavedSettings,
-  type SettingsSource,
-  simulatedDirectory,
-} from './settings.ts';
 import { pageLogIn } from './sqlite/page-log.ts';
 import { noteFailedStart, runNotesIn } from './sqlite/run-notes.ts';
 
@@ -44,7 +37,7 @@ export interface LocalDeploymentOptions extends LocalDirectory {
 }
 
 /** @throws ConfigurationError if no exports are given and none has run in the directory, or its state cannot be read */
-export function openLocalDeployment(options: LocalDeploymentOptions): Target {
+export function openLocalDeployment(options: LocalDeploymentOptions) {
   const { out, given } = options;
   const stateFile = stateFileIn(out);
   // First: its errors say what is wrong with the path.
@@ -75,7 +68,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
     if (saved === undefined) throw unknownExport(name, out, notes.exportNames());
     return await readAgain(saved, options);
   };
-  const open = async (name: string): Promise<ExportTarget> => {
+  const open = async (name: string) => {
     const current = await settingsOf(name);
     return {
       ...describeLocalExport(current.settings, options),
@@ -84,23 +77,30 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
       log,
       executions: {
         // Each process has executions of its own.
-        status: async (execution) =>
+        status: async (execution: string) =>
           isExportLocked(out, isBoundedExecution(execution) ? boundedLockName(name) : name) ? 'running' : 'unknown',
       },
-      async checkWritable(folders) {
+      async checkWritable(folders: readonly string[]) {
         assertWritable(stateFile);
         // Undefined while an export is running, which then holds the lock.
         acquireExportLock(out, name)?.release();
         for (const folder of folders) await store.checkWritable(folder);
       },
-      readSchedule: async () => ({ kind: 'manual', awsSchedule: current.settings.export.schedule?.expression }),
+      readSchedule: async () => ({
+        kind: 'manual' as const,
+        awsSchedule: current.settings.export.schedule?.expression,
+      }),
       freshnessSeconds: freshnessSeconds(current.settings.export.schedule),
       failedStart: notes.failedStart(name),
-      start: async (request, startOptions) => await startRun(options, current, request, startOptions),
+      start: async (request: StartRequest, startOptions: LocalStartOptions) =>
+        await startRun(options, current, request, startOptions),
     };
   };
   const openOrDescribe = async (name: string) =>
-    await open(name).catch((error: unknown) => unreadableExport(name, null, error));
+    await open(name).catch((cause: unknown) => {
+      const error = cause instanceof Error ? cause : new Error(String(cause));
+      return { export: name, service: null, error: { name: error.name, message: error.message } };
+    });
   return {
     name: `directory ${out}`,
     option: directoryOption(out),
@@ -168,7 +168,7 @@ async function startRun(
   options: LocalDirectory,
   { settings, origin, toSave }: CurrentSettings,
   startInput: StartRequest,
-  { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
+  { notify, emit, onRetry, signal, maxAttempts }: LocalStartOptions,
 ): Promise<RunEnd> {
   const { out, runtime } = options;
   const { name, definition: described, service } = describeLocalExport(settings, options);
@@ -234,10 +234,7 @@ export const noSettingsFile = 'those of the last run, which had no settings file
 const pagesPerInvocation = 1_000;
 
 /** What settings say about an export on this machine, whether or not it has run. */
-function describeLocalExport(
-  settings: LocalExport,
-  directory: LocalDirectory,
-): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
+function describeLocalExport(settings: LocalExport, directory: LocalDirectory) {
   const service = localService(settings, directory);
   const { address: serviceName } = service;
   const parsed = { ...settings.export, pagesPerInvocation };

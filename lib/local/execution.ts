@@ -7,7 +7,6 @@
 import { definitionOfState } from '../core/bounded-runs.ts';
 import { isExportError } from '../core/errors.ts';
 import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
-import type { Retry } from '../target/target.ts';
 import type { StepDependencies } from '../core/ports.ts';
 import type { Retrier } from '../core/state-machine/asl.ts';
 import { continuationName, type StepName } from '../core/state-machine/definition.ts';
@@ -30,6 +29,20 @@ export type ExecutionOutcome =
   | { readonly status: 'continued'; readonly next: ExecutionStart }
   | { readonly status: 'failed'; readonly failed: FailedRun }
   | { readonly status: 'interrupted' };
+
+/** A failed attempt that will be retried. */
+export interface Retry {
+  readonly state: string;
+  readonly error: string;
+  readonly message: string;
+  /** The number of the next retry, from 1, among those of errors that share a retrier. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Whether the attempt has exported pages. Then the retries are counted from 1 again at the page that failed. */
+  readonly hasProgressed?: boolean | undefined;
+  /** The delay before it. */
+  readonly delaySeconds: number;
+}
 
 export interface ExecutionOptions {
   /** Stops the execution. What its run has stored and logged stays. */

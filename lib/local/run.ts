@@ -1,9 +1,10 @@
 /** Runs an export on this machine, with a directory and SQLite, one execution after another. */
 
-import type { RunEnd, StartRequest } from '../target/target.ts';
-import type { StepDependencies } from '../core/ports.ts';
+import type { RunEnd } from '../core/model.ts';
+import type { StartRequest } from '../core/steps/start-input.ts';
+import type { EventSink, StepDependencies } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
-import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
+import { executionId, type ExecutionOptions, type ExecutionStart, type Retry, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
 import type { SavedSettings } from './settings.ts';
 import { pageLogIn } from './sqlite/page-log.ts';
@@ -17,6 +18,19 @@ export interface LocalRunOptions extends ExecutionOptions, Omit<StepDependencies
   readonly startInput: StartRequest;
   /** Saved for later commands once the run has begun. Absent: they are saved already. */
   readonly settings?: SavedSettings | undefined;
+}
+
+export interface LocalStartOptions {
+  /** Receives the run's events. */
+  readonly emit: EventSink;
+  /** Receives other messages for the operator. */
+  readonly notify: (text: string) => void;
+  /** Receives failed attempts that will be retried. */
+  readonly onRetry: (retry: Retry) => void;
+  /** How often a step is tried at most, per kind of error. */
+  readonly maxAttempts?: number | undefined;
+  /** Interrupts the run. */
+  readonly signal: AbortSignal;
 }
 
 /** What the names of executions that export a bounded run begin with. No other name has a slash. */

@@ -2,7 +2,6 @@
 
 import { join } from 'node:path';
 import { ExportError } from '../core/errors.ts';
-import type { DeployedService } from '../target/target.ts';
 import { defaultApiKeyEnv, type ServiceSettings, sourceOf } from '../settings/settings.ts';
 import { needsSecret, problemOfSecret, renewsSecret } from '../service/api/auth/kinds.ts';
 import { defaultVendor } from '../service/api/report-export-service.ts';
@@ -19,7 +18,7 @@ const simulatedReports = { seed: 1, count: 250 };
 export function localService(
   { service, export: { api: described }, apiKeyEnv }: LocalExport,
   { out, env, runtime }: LocalDirectory,
-): DeployedService {
+) {
   const { baseUrl, ...given } = service;
   // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of its own.
   const settings = baseUrl === undefined ? { ...given, rootElement: undefined } : given;
@@ -43,7 +42,7 @@ export function localService(
       keySource: needsSecret(settings)
         ? `environment variable ${apiKeyEnv}${renewsSecret(settings) ? `, and newer refresh tokens in ${join(out, '.tokens')}` : ''}`
         : 'none is needed',
-      async connect(notify, signal) {
+      async connect(notify: (text: string) => void, signal?: AbortSignal) {
         // Read first, so that a wrong file fails the start instead of a request.
         const unusable = await network.get().then(
           () => undefined,
@@ -63,7 +62,7 @@ export function localService(
     maxConcurrentPages,
     describeNetwork: async () => '',
     keySource: 'generated for the simulator',
-    async connect(notify) {
+    async connect(notify: (text: string) => void) {
       const { generatedReports } = await import('../service/simulator/generated-reports.ts');
       const { startSimulator } = await import('../service/simulator/simulator.ts');
       const apiKey = runtime.randomHex(32);

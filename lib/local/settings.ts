@@ -1,5 +1,6 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
+import type { ExportError } from '../core/errors.ts';
 import type { Compression } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { settingsVersion } from '../settings/deployed-settings.ts';
@@ -39,4 +40,12 @@ export interface SettingsSource {
 export interface SavedSettings extends LocalExport {
   readonly version: typeof settingsVersion;
   readonly from?: SettingsSource;
+}
+
+/** Where the settings of the next run come from. */
+export interface SettingsOrigin {
+  /** The settings file that every start reads again. null: there is none; the options of the last run count. */
+  readonly file: string | null;
+  /** Why the file cannot be used. Nothing starts then, and what is stored is shown with the settings of the last run. */
+  readonly problem?: ExportError | undefined;
 }

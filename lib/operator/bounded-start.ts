@@ -5,7 +5,8 @@ import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
 import { durationSchema } from '../core/timestamps.ts';
-import type { ExportTarget, StartRequest } from '../target/target.ts';
+import type { ExportTarget } from './target.ts';
+import type { StartRequest } from '../core/steps/start-input.ts';
 
 export interface BoundableExport extends Pick<ExportTarget, 'definition'> {
   readonly log: Pick<PageLog, 'boundedStates'>;

@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import { defaultDirectory } from '../local/settings.ts';
-import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
+import type { ExportTarget, Target, UnreadableExport } from './target.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
 import type { Options } from './option-table.ts';

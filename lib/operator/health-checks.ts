@@ -14,9 +14,9 @@ import { exists, missingManifest, readLatestPointer } from '../core/storage/publ
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { noSettingsFile } from '../local/directory.ts';
-import { type Finding, ok, type Outcome, problem, warning } from '../target/findings.ts';
-import { type ProbedPeriod, type ProbeResult, probeService } from '../target/probe-service.ts';
-import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from '../target/target.ts';
+import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/findings.ts';
+import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
+import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
 import { coarseDuration, plural } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';

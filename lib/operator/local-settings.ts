@@ -13,7 +13,7 @@ import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
 import { defaultApiKeyEnv, type ExportSettings, type ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
-import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
+import { type ExportTarget, type Target, unreadableExport } from './target.ts';
 import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
 import type { Options } from './option-table.ts';
 import { collectProblems } from './run-options.ts';

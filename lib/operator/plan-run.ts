@@ -6,9 +6,8 @@ import type { PageRequest, StoreReader } from '../core/ports.ts';
 import type { RunProgress } from '../core/run-progress.ts';
 import { slicesOf } from '../core/slices.ts';
 import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
-import { parseStartInput } from '../core/steps/start-input.ts';
+import { parseStartInput, type StartRequest } from '../core/steps/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
-import type { StartRequest } from '../target/target.ts';
 import { type BoundableExport, findDone } from './bounded-start.ts';
 
 /** `plan` of `--json`, and the next request. */

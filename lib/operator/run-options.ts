@@ -3,11 +3,10 @@
 import { systemRuntime } from '../core/clock.ts';
 import { isExportError } from '../core/errors.ts';
 import type { Bounds } from '../core/model.ts';
-import { startInputSchema } from '../core/steps/start-input.ts';
+import { startInputSchema, type StartRequest } from '../core/steps/start-input.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
-import type { StartRequest } from '../target/target.ts';
 import type { Options } from './option-table.ts';
 import { parseWholeNumber, readWholeNumber } from './arguments.ts';
 

@@ -25,13 +25,8 @@ import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { foldersIn } from '../core/storage/run-list.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
-import {
-  type ExportTarget,
-  type Incident,
-  type ScheduleState,
-  type UnreadableExport,
-  unreadableExport,
-} from '../target/target.ts';
+import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from './target.ts';
+import type { Incident } from '../aws/step-functions/history.ts';
 
 /**
  * `running`: an execution is working on the run. `failed`, `interrupted`: none is, and the next start resumes it.

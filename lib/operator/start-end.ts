@@ -1,9 +1,8 @@
 /** How the start of an export ended: for a program one JSON object, for a person a few lines, for a shell an exit status. */
 
 import { type ErrorName, errorNames } from '../core/errors.ts';
-import type { ExportDefinition } from '../core/model.ts';
+import type { ExportDefinition, RunEnd } from '../core/model.ts';
 import { toPrintable } from '../core/sanitize.ts';
-import type { RunEnd } from '../target/target.ts';
 import { stepNames } from '../core/state-machine/definition.ts';
 import { findRetrier } from '../core/state-machine/retry-policy.ts';
 import { instantOf } from '../core/timestamps.ts';

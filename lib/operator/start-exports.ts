@@ -5,8 +5,9 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
-import { type ExportDefinition, zeroTotals } from '../core/model.ts';
-import type { RunEnd, StartRequest, Target } from '../target/target.ts';
+import { type ExportDefinition, zeroTotals, type RunEnd } from '../core/model.ts';
+import type { StartRequest } from '../core/steps/start-input.ts';
+import type { Target } from './target.ts';
 import { findDone } from './bounded-start.ts';
 import { type Call, type CommandContext, exitStatuses } from './context.ts';
 import { countKinds } from './output/table.ts';

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { readExports } from '../../lib/operator/run-view.ts';
 import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
-import type { ExportTarget, StartOptions } from '../../lib/target/target.ts';
+import type { ExportTarget, StartOptions } from '../../lib/operator/target.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { type LocalDeploymentOptions, openLocalDeployment } from '../../lib/local/directory.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../../lib/core/model.ts';
 import { findDone } from '../../lib/operator/bounded-start.ts';
-import type { StartRequest } from '../../lib/target/target.ts';
+import type { StartRequest } from '../../lib/core/steps/start-input.ts';
 import { aCompletion, anExportDefinition, anExportState, aRun, at } from '../support/builders.ts';
 
 const now = Date.parse('2026-11-20T12:00:00Z');

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { runHealthChecks } from '../../lib/operator/health-checks.ts';
-import type { Target } from '../../lib/target/target.ts';
+import type { Target } from '../../lib/operator/target.ts';
 import { collect } from '../support/builders.ts';
 import { anExportBench, asExportTarget, type Bench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';

@@ -22,20 +22,19 @@ const importTable: Readonly<Record<string, Module>> = {
   'lib/settings': { modules: ['lib/core', 'lib/service/api'], packages: ['zod', '@humanwhocodes/momoa'] },
   'lib/service': {
     modules: ['lib/core', 'lib/settings', 'lib/service/api'],
-    packages: ['jose', 'undici', 'saxes', 'stream-json', 'stream-chain'],
+    packages: ['jose', 'undici', 'saxes', 'stream-json', 'stream-chain', 'zod'],
   },
-  'lib/target': { modules: ['lib/core', 'lib/settings', 'lib/service/api'], packages: ['zod'] },
   'lib/local': {
-    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target'],
+    modules: ['lib/core', 'lib/settings', 'lib/service'],
     packages: ['zod'],
     builtins: ['node:sqlite'],
   },
   'lib/aws': {
-    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target'],
+    modules: ['lib/core', 'lib/settings', 'lib/service'],
     packages: ['@aws-sdk/*', '@smithy/core', '@aws-lambda-powertools/*', 'aws-lambda', 'zod'],
   },
   'lib/operator': {
-    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target', 'lib/local', 'lib/aws'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/local', 'lib/aws'],
     packages: ['zod', 'uplot', 'open'],
   },
   'lib/cdk': {
@@ -44,7 +43,7 @@ const importTable: Readonly<Record<string, Module>> = {
   },
   'lib/api': { modules: ['lib/core', 'lib/settings', 'lib/cdk'], packages: ['zod'] },
   functions: {
-    modules: ['lib/aws', 'lib/core', 'lib/settings', 'lib/service', 'lib/target'],
+    modules: ['lib/aws', 'lib/core', 'lib/settings', 'lib/service'],
     packages: ['@aws-sdk/*'],
   },
   bin: {
@@ -71,10 +70,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     '.',
   ],
   'lib/service': ['redaction', 'xml', 'formats', 'network', 'client', 'simulator'],
-  'lib/target': ['.'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': [
+    'target.ts',
     'run-view.ts',
     'verify-run.ts',
     'bounded-start.ts',

@@ -2,7 +2,7 @@
 
 import { GetBucketPolicyCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { ServiceResources } from '../../settings/deployed-settings.ts';
-import { ok, type Outcome, problem, warning } from '../../target/findings.ts';
+import { ok, type Outcome, problem, warning } from './findings.ts';
 import { encryptionWith, missingBucket } from '../s3/objects.ts';
 
 /** Checks the bucket of `services`, which share it. Needs s3:GetBucketPolicy. */

@@ -2,7 +2,7 @@
 
 import { GetAccountSettingsCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
-import { type Finding, ok, type Outcome, warning } from '../../target/findings.ts';
+import { type Finding, ok, type Outcome, warning } from './findings.ts';
 import { checkBucket } from './bucket-check.ts';
 import type { OperatorClients } from './clients.ts';
 import type { StackService } from './exports.ts';

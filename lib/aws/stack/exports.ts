@@ -2,7 +2,10 @@
 
 import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
+import type { RunEnd } from '../../core/model.ts';
 import type { Runtime } from '../../core/ports.ts';
+import type { StartRequest } from '../../core/steps/start-input.ts';
+import type { ProbedPeriod } from '../../service/client/probe-service.ts';
 import { freshnessSeconds } from '../../settings/schedule-settings.ts';
 import { exportDefinition, sourceOf } from '../../settings/settings.ts';
 import {
@@ -12,12 +15,12 @@ import {
   type ServiceOutput,
   serviceOutputSuffix,
 } from '../../settings/deployed-settings.ts';
-import type { ExportTarget } from '../../target/target.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { listSchedules } from '../scheduler/schedules.ts';
 import { createExecutions, manualName, startExecution } from '../step-functions/executions.ts';
 import { parseJson } from '../step-functions/failure.ts';
+import type { DeployedStartOptions } from '../step-functions/follow-run.ts';
 import type { OperatorClients } from './clients.ts';
 
 /** The services that the stack's outputs describe. */
@@ -71,7 +74,7 @@ export function openExports(
   { output, service: serviceSettings, exports }: StackService,
   clients: OperatorClients,
   runtime: Runtime,
-): readonly ExportTarget[] {
+) {
   const { service: serviceName, stateMachineArn, table, bucket, prefix, exportPageFunction } = output;
   const { apiKeySecret: secretId } = output;
   const { stepFunctions: client } = clients;
@@ -89,7 +92,7 @@ export function openExports(
     maxConcurrentPages: serviceSettings.maxConcurrentPages,
     keySource: secretId === undefined ? 'none is needed' : `secret ${secretId}`,
   };
-  return exports.map(({ schedule, ...settings }): ExportTarget => {
+  return exports.map(({ schedule, ...settings }) => {
     const { name } = settings;
     const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: serviceName, runtime });
     const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
@@ -109,18 +112,19 @@ export function openExports(
       executions: createExecutions(client, stateMachineArn),
       async readSchedule() {
         const kind = schedule && (await readSchedules())?.get(name);
-        if (schedule === undefined || kind === undefined) return { kind: 'manual' };
+        if (schedule === undefined || kind === undefined) return { kind: 'manual' } as const;
         return { kind, expression: schedule.expression, timeZone: schedule.timeZone };
       },
       probeFromFunction: {
         functionArn: exportPageFunction,
-        probe: async (period) => await (await reach()).probeFromFunction(clients, exportPageFunction, name, period),
+        probe: async (period: ProbedPeriod) =>
+          await (await reach()).probeFromFunction(clients, exportPageFunction, name, period),
       },
-      async lastIncident(execution) {
+      async lastIncident(execution: string) {
         const { readLastIncident } = await import('../step-functions/history.ts');
         return await readLastIncident(client, execution);
       },
-      async start(request, options) {
+      async start(request: StartRequest, options: DeployedStartOptions): Promise<RunEnd> {
         const input = { export: name, ...request };
         const executionName = manualName(name, runtime.randomHex(16));
         const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));

@@ -9,7 +9,12 @@ import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { type ProbedPeriod, type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
+import {
+  type ProbedPeriod,
+  type ProbeEvent,
+  type ProbeResult,
+  probeResultSchema,
+} from '../../service/client/probe-service.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
 import { parseJson } from '../step-functions/failure.ts';
 import type { OperatorClients } from './clients.ts';

@@ -3,7 +3,6 @@
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { Target } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { Environment } from '../sdk-config.ts';
@@ -26,7 +25,7 @@ const concurrency = 8;
  * Reads the stack now, and the settings of its services when they are first needed, each once.
  * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies access
  */
-export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions): Promise<Target> {
+export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions) {
   await assertProfileExists(env);
   const clients = createOperatorClients(env, askMfaCode);
   try {
@@ -44,7 +43,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
       name: `stack ${stackName} in ${region}`,
       option: `--stack ${stackName}`,
       exportNames,
-      async open(exportName) {
+      async open(exportName: string) {
         const found = (await openAll()).find(({ name }) => name === exportName);
         if (found !== undefined) return found;
         throw new ExportError(

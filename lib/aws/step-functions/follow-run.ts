@@ -7,15 +7,21 @@ import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFN
 import { isServerError, isThrottlingError, isTransientError } from '@smithy/core/retry';
 import * as z from 'zod/mini';
 import { isExportError } from '../../core/errors.ts';
-import { type ExportDefinition, type FailedRun, resultSchema, type Run, zeroTotals } from '../../core/model.ts';
-import type { ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
+import {
+  type ExportDefinition,
+  type FailedRun,
+  resultSchema,
+  type Run,
+  zeroTotals,
+  type RunEnd,
+} from '../../core/model.ts';
+import type { EventSink, ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
 import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
 import { continuationName, nextPartName } from '../../core/state-machine/definition.ts';
 import { definitionFor } from '../../core/steps/begin-run.ts';
 import { parseStartInput } from '../../core/steps/start-input.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { RunEnd, StartOptions } from '../../target/target.ts';
 import { isActive } from './executions.ts';
 import { parseJson, toFailure } from './failure.ts';
 import { readLastIncident } from './history.ts';
@@ -26,6 +32,25 @@ export interface FollowDependencies {
   readonly log: PageLog;
   readonly store: Pick<StoreReader, 'locate'>;
   readonly runtime: Runtime;
+}
+
+export interface FollowOptions {
+  /** Receives the run's events. */
+  readonly emit: EventSink;
+  /** Receives other messages for the operator. */
+  readonly notify: (text: string) => void;
+  /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */
+  readonly followers?: (() => number) | undefined;
+  /** Ends following. The run continues. */
+  readonly signal: AbortSignal;
+}
+
+/** How a deployed export is started. */
+export interface DeployedStartOptions extends FollowOptions {
+  /** Whether to wait for the end of the run, across all its executions. */
+  readonly follow: boolean;
+  /** Called with the ARN of the execution once it has been started. */
+  readonly onStarted?: ((execution: string) => void) | undefined;
 }
 
 /** All followers together poll five times a second at most: Step Functions allows an account about ten. */
@@ -42,7 +67,7 @@ export async function followExecution(
   { client, definition, log, store, runtime }: FollowDependencies,
   firstExecution: string,
   startInput: unknown,
-  { signal, emit, notify, followers = () => 1 }: StartOptions,
+  { signal, emit, notify, followers = () => 1 }: FollowOptions,
 ): Promise<RunEnd> {
   const startedAt = runtime.now();
   let execution = firstExecution;
@@ -178,7 +203,7 @@ const outputSchema = z.union([
   z.object({ next: z.optional(z.undefined()), Error: z.optional(z.string()), Cause: z.optional(z.string()) }),
 ]);
 
-interface EndDependencies extends Pick<FollowDependencies, 'log' | 'store'>, Pick<StartOptions, 'notify'> {
+interface EndDependencies extends Pick<FollowDependencies, 'log' | 'store'>, Pick<FollowOptions, 'notify'> {
   readonly exportName: string;
   readonly stateName: string;
 }

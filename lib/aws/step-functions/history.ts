@@ -6,11 +6,18 @@
 import { GetExecutionHistoryCommand, type HistoryEvent, type SFNClient } from '@aws-sdk/client-sfn';
 import * as z from 'zod/mini';
 import type { StateName } from '../../core/state-machine/definition.ts';
+import type { Instant, RunFailure } from '../../core/model.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import type { Incident } from '../../target/target.ts';
 import { isAccessDenied } from '../access-denied.ts';
 import { isUnknownExecution } from './executions.ts';
 import { parseJson, toFailure } from './failure.ts';
+
+/** What delayed or stopped an unfinished run. */
+export type Incident =
+  /** An attempt failed and is retried; or an execution failed, and the next start resumes the run. */
+  | ({ readonly kind: 'failed-attempt' | 'failed-run' } & RunFailure)
+  /** The service responded with Retry-After. */
+  | { readonly kind: 'wait'; readonly at: Instant; readonly seconds: number };
 
 /** An attempt and its retry take three or four events: these are all attempts of one page. */
 const maxEvents = 100;

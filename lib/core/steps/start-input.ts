@@ -70,6 +70,11 @@ export const startInputSchema = z.partial(z.strictObject(fields)).check(
 const continuationSchema = z.partial(z.object(fields));
 export type StartInput = z.infer<typeof startInputSchema>;
 
+/** A start input without the name of the export; `slice` is written as a duration. */
+export type StartRequest = Omit<StartInput, 'export' | 'scheduledTime' | 'slice' | 'continues' | 'waits'> & {
+  readonly slice?: string | undefined;
+};
+
 /** @throws ConfigurationError that names every problem of the input */
 export function parseStartInput(input: unknown): StartInput {
   const { success: isContinuation } = z.object({ continues: executionSchema }).safeParse(input);

@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { type Call, exitStatuses, runOnTarget } from '../context.ts';
-import type { Finding } from '../../target/findings.ts';
+import type { Finding } from '../../aws/stack/findings.ts';
 import { runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';

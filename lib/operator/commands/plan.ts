@@ -2,13 +2,8 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import {
-  type ExportTarget,
-  type ScheduleState,
-  type StartRequest,
-  type UnreadableExport,
-  unreadableExport,
-} from '../../target/target.ts';
+import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from '../target.ts';
+import type { StartRequest } from '../../core/steps/start-input.ts';
 import { type Call, exitStatuses, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { coarseDuration } from '../output/format.ts';

@@ -1,6 +1,6 @@
 /** `report-exporter start`: starts runs of deployed or local exports, or resumes their unfinished runs. */
 
-import type { Target } from '../../target/target.ts';
+import type { Target } from '../target.ts';
 import { type Call, runOnTarget, selectExports } from '../context.ts';
 import { readMaxAttempts, readStartRequest } from '../run-options.ts';
 import { startExports } from '../start-exports.ts';

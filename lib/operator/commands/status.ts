@@ -1,7 +1,7 @@
 /** `report-exporter status`: one export with its newest runs, or all exports; as a table or JSON. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Target } from '../../target/target.ts';
+import type { Target } from '../target.ts';
 import { needsAttention, readExports, sortExports } from '../run-view.ts';
 import { BrokenPipe, type Call, exitStatuses, print, runOnTarget } from '../context.ts';
 import { statusLines, summarizeStatuses } from '../output/status-table.ts';

@@ -11,7 +11,7 @@ import {
   readLatestPointer,
 } from '../../core/storage/published-runs.ts';
 import { listRunIds } from '../../core/storage/run-list.ts';
-import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
+import { type ExportTarget, type UnreadableExport, unreadableExport } from '../target.ts';
 import { type Call, exitStatuses, openExport, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';

@@ -5,7 +5,7 @@
 
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
-import type { Retry } from '../../target/target.ts';
+import type { Retry } from '../../local/execution.ts';
 import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 

@@ -3,7 +3,7 @@
 import type { Instant, RunFailure } from '../../core/model.ts';
 import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { ScheduleState } from '../../target/target.ts';
+import type { ScheduleState } from '../target.ts';
 import {
   canResume,
   type Category,

@@ -8,7 +8,7 @@ import type { Instant, Run } from '../../core/model.ts';
 import type { ReportService } from '../../core/ports.ts';
 import { proveBounds } from '../../core/steps/upper-bound.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import type { ExportTarget } from '../../target/target.ts';
+import type { ExportTarget } from '../target.ts';
 
 export interface BoundsProof {
   /** Whether a page without reports, as a night without reports has it, is a page by the description. */

@@ -5,7 +5,7 @@ import { needsSomething, partsOf } from '../../service/api/condition.ts';
 import type { Description } from '../../service/api/description.ts';
 import { listPath } from '../../service/api/paths.ts';
 import { reportsIn } from '../../service/api/page.ts';
-import type { ExportTarget } from '../../target/target.ts';
+import type { ExportTarget } from '../target.ts';
 import type { SeenPage, SeenPages } from './requests.ts';
 
 export function notesOn(

@@ -9,7 +9,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Instant } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
-import type { UnreadableExport } from '../../target/target.ts';
+import type { UnreadableExport } from '../target.ts';
 import type { Category, RunView } from '../run-view.ts';
 import type { RunData } from './run-data.ts';
 

@@ -4,7 +4,7 @@ import { createHistogram } from 'node:perf_hooks';
 import type { PageEntry, RunRef } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { ExportTarget } from '../../target/target.ts';
+import type { ExportTarget } from '../target.ts';
 import type { RunView } from '../run-view.ts';
 import { createGapFinder } from './gaps.ts';
 

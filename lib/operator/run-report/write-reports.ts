@@ -6,7 +6,7 @@ import { ExportError } from '../../core/errors.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
-import { type ExportTarget, type Target, unreadableExport } from '../../target/target.ts';
+import { type ExportTarget, type Target, unreadableExport } from '../target.ts';
 import { noteOf, scheduleText } from '../output/status-table.ts';
 import {
   categoryOf,

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ServiceOutput } from '../../../lib/settings/deployed-settings.ts';
-import type { ExportTarget, Target } from '../../../lib/target/target.ts';
+import type { ExportTarget, Target } from '../../../lib/operator/target.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { run } from '../../support/process/command-line.ts';
 import { stepFunctions } from '../support/aws.ts';

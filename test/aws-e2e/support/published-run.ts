@@ -5,7 +5,7 @@ import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
-import type { ExportTarget } from '../../../lib/target/target.ts';
+import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { collect, sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';

@@ -7,7 +7,7 @@ import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
-import type { StartOptions } from '../../../lib/target/target.ts';
+import type { StartOptions } from '../../../lib/operator/target.ts';
 import { serviceMetadataKey } from '../../../lib/settings/deployed-settings.ts';
 import {
   type AService,
@@ -236,7 +236,7 @@ describe('a deployed stack', () => {
     await using stack = await open();
     const { service } = await stack.open('open');
     expect(service.keySource).toBe('none is needed');
-    await using _client = await service.connect(() => undefined);
+    await using _client = await service.connect();
     expect(aws.secretsManager.calls()).toEqual([]);
   });
 
@@ -246,12 +246,12 @@ describe('a deployed stack', () => {
     aws.secretsManager
       .on(GetSecretValueCommand, { SecretId: serviceOutput(acme).apiKeySecret })
       .resolves({ SecretString: '' });
-    await expect(service.connect(() => undefined)).rejects.toMatchObject({
+    await expect(service.connect()).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('is empty'),
     });
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: 'a-key' });
-    await using client = await service.connect(() => undefined);
+    await using client = await service.connect();
     expect(Object.keys(client)).toEqual(['fetch']);
   });
 });

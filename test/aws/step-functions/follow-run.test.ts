@@ -111,10 +111,8 @@ function aFollowedRun(input: object = {}) {
         first,
         { export: 'nightly', ...input },
         {
-          follow: true,
           emit: (event) => events.push(event),
           notify: (text) => messages.push(text),
-          onRetry: () => undefined,
           signal: interruption.signal,
         },
       );

@@ -6,7 +6,7 @@ import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { IndexPage, ListedExport, Origin } from '../../../lib/operator/run-report/render-page.ts';
 import { readRunData, type RunData } from '../../../lib/operator/run-report/run-data.ts';
 import type { RunView } from '../../../lib/operator/run-view.ts';
-import type { ExportTarget } from '../../../lib/target/target.ts';
+import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { createRng } from '../../simulation/world/rng.ts';
 import { aPageEntry, at } from '../../support/builders.ts';
 

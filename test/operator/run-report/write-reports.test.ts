@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { type AllReportsOptions, writeAllReports } from '../../../lib/operator/run-report/write-reports.ts';
 import type { IndexPage } from '../../../lib/operator/run-report/render-page.ts';
-import { type ExportTarget, type Target, unreadableExport } from '../../../lib/target/target.ts';
+import { type ExportTarget, type Target, unreadableExport } from '../../../lib/operator/target.ts';
 import { anExportBench, asExportTarget } from '../../support/export/export-bench.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { origin } from './example-runs.ts';

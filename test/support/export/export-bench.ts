@@ -2,7 +2,8 @@
 
 import { gunzipSync } from 'node:zlib';
 import type { ExportDefinition, ExportState, RunLimits, RunResult } from '../../../lib/core/model.ts';
-import type { ExportTarget, Incident } from '../../../lib/target/target.ts';
+import type { ExportTarget } from '../../../lib/operator/target.ts';
+import type { Incident } from '../../../lib/aws/step-functions/history.ts';
 import type { ExportEvent, PageLog, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';

@@ -1,13 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { asDocumentRoot } from '../../lib/core/document-root.ts';
-import { fixedApiKey } from '../../lib/service/client/api-key.ts';
-import { always, errorDocument, type FaultScript, htmlAsXml, onRequest, throttled } from '../support/service/faults.ts';
-import { inMemoryReports } from '../support/service/in-memory-reports.ts';
-import { type ProbedPeriod, probeService } from '../../lib/target/probe-service.ts';
-import { anExportDefinition, anExportState, at } from '../support/builders.ts';
-import { createMemoryLog } from '../support/export/memory-adapters.ts';
-import { clientFor } from '../support/service/service-client.ts';
-import { simulatorApiKey, someReports, startTestSimulator } from '../support/service/simulator-client.ts';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
+import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import {
+  always,
+  errorDocument,
+  type FaultScript,
+  htmlAsXml,
+  onRequest,
+  throttled,
+} from '../../support/service/faults.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import { type ProbedPeriod, probeService } from '../../../lib/service/client/probe-service.ts';
+import { anExportDefinition, anExportState, at } from '../../support/builders.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { clientFor } from '../../support/service/service-client.ts';
+import { simulatorApiKey, someReports, startTestSimulator } from '../../support/service/simulator-client.ts';
 
 const base = anExportDefinition();
 const definition = { ...base, request: { ...base.request, size: 2 } };

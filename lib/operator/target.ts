@@ -1,15 +1,15 @@
-/**
- * What the operator's commands need from the place where exports run: a directory on this machine, or a deployed stack.
- * The interfaces through which the steps do their work are in `../core/ports.ts`.
- */
+/** What the operator's commands need from the place where exports run: a directory on this machine, or a deployed stack. */
 
-import type { ExportError } from '../core/errors.ts';
-import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
-import type { StartInput } from '../core/steps/start-input.ts';
-import type { Finding } from './findings.ts';
-import type { ProbedPeriod, ProbeResult } from './probe-service.ts';
-import type { EventSink, Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
+import type { Incident } from '../aws/step-functions/history.ts';
+import type { DeployedStartOptions } from '../aws/step-functions/follow-run.ts';
+import type { Finding } from '../aws/stack/findings.ts';
+import type { ExportDefinition, RunEnd, RunFailure } from '../core/model.ts';
+import type { Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
+import type { StartRequest } from '../core/steps/start-input.ts';
+import type { LocalStartOptions } from '../local/run.ts';
+import type { SettingsOrigin } from '../local/settings.ts';
 import type { Description } from '../service/api/description.ts';
+import type { ProbedPeriod, ProbeResult } from '../service/client/probe-service.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 export interface Target extends AsyncDisposable {
@@ -79,13 +79,6 @@ export interface ExportTarget {
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
 }
 
-export interface SettingsOrigin {
-  /** The settings file that every start reads again. null: there is none; the options of the last run count. */
-  readonly file: string | null;
-  /** Why the file cannot be used. Nothing starts then, and what is stored is shown with the settings of the last run. */
-  readonly problem?: ExportError | undefined;
-}
-
 /** The report service, as the export is configured to use it. */
 export interface DeployedService {
   /** Its base URL, or `simulator`. */
@@ -118,66 +111,5 @@ export type ScheduleState =
       readonly awsSchedule?: string;
     };
 
-/** What delayed or stopped an unfinished run. */
-export type Incident =
-  /** An attempt failed and is retried; or an execution failed, and the next start resumes the run. */
-  | ({ readonly kind: 'failed-attempt' | 'failed-run' } & RunFailure)
-  /** The service responded with Retry-After. */
-  | { readonly kind: 'wait'; readonly at: Instant; readonly seconds: number };
-
-/** A start input without the name of the export; `slice` is written as a duration. */
-export type StartRequest = Omit<StartInput, 'export' | 'scheduledTime' | 'slice' | 'continues' | 'waits'> & {
-  readonly slice?: string | undefined;
-};
-
-export interface StartOptions {
-  /** Whether to wait for the end of the run, across all its executions. A local run is always followed. */
-  readonly follow: boolean;
-  /** Receives the run's events while it is followed. */
-  readonly emit: EventSink;
-  /** Receives other messages for the operator. */
-  readonly notify: (text: string) => void;
-  /** Called once the execution of a deployed run has been started, with its ARN. */
-  readonly onStarted?: ((execution: string) => void) | undefined;
-  /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */
-  readonly followers?: (() => number) | undefined;
-  /** Receives failed attempts of a local run that will be retried. Those of a deployed run are messages. */
-  readonly onRetry: (retry: Retry) => void;
-  /** How often a step of a local run is tried at most, per kind of error. A stack has its own retry policy. */
-  readonly maxAttempts?: number | undefined;
-  /** Interrupts a local run. A deployed run continues, but is no longer followed. */
-  readonly signal: AbortSignal;
-}
-
-/** A failed attempt that will be retried. */
-export interface Retry {
-  readonly state: string;
-  readonly error: string;
-  readonly message: string;
-  /** The number of the next retry, from 1, among those of errors that share a retrier. */
-  readonly attempt: number;
-  readonly maxAttempts: number;
-  /** Whether the attempt has exported pages. Then the retries are counted from 1 again at the page that failed. */
-  readonly hasProgressed?: boolean | undefined;
-  /** The delay before it. */
-  readonly delaySeconds: number;
-}
-
-/** The result of a start; of the run, if it was followed. */
-export type RunEnd =
-  | {
-      readonly status: 'completed';
-      readonly result: RunResult;
-      /** The address of the manifest; null if the run is not published. */
-      readonly manifest: string | null;
-    }
-  | {
-      readonly status: 'skipped';
-      readonly reason: string;
-      /** Set if the bounds have been exported already. */
-      readonly done?: true | undefined;
-    }
-  | { readonly status: 'failed'; readonly failed: FailedRun }
-  | { readonly status: 'interrupted' }
-  /** The run is in progress and is not followed, or no longer. `run` is null while it has none. */
-  | { readonly status: 'started'; readonly execution: string; readonly run: RunId | null };
+/** Each place ignores the options of the other. */
+export interface StartOptions extends DeployedStartOptions, LocalStartOptions {}

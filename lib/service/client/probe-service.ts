@@ -1,11 +1,11 @@
 /** Asks the service for pages and throws them away: whether an export could run from here, and what it would find. */
 
 import * as z from 'zod/mini';
-import { assertRootOfResponse, type ExpectedRoot, rootOfFirstProbe } from '../core/document-root.ts';
-import { ExportError, isExportError } from '../core/errors.ts';
-import type { Bounds, ExportDefinition } from '../core/model.ts';
-import type { PageLog, PageRequest, ReportService, Runtime } from '../core/ports.ts';
-import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
+import { assertRootOfResponse, type ExpectedRoot, rootOfFirstProbe } from '../../core/document-root.ts';
+import { ExportError, isExportError } from '../../core/errors.ts';
+import type { Bounds, ExportDefinition } from '../../core/model.ts';
+import type { PageLog, PageRequest, ReportService, Runtime } from '../../core/ports.ts';
+import { epochMsOf, instantOf, instantSchema } from '../../core/timestamps.ts';
 
 /** The event that has the function of ExportPage request a page. The function touches no state. */
 export const probeSchema = z.object({ export: z.string(), since: instantSchema, until: z.optional(instantSchema) });
