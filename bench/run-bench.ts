@@ -9,9 +9,8 @@ import { type Benchmark, formatTable } from './harness/benchmark.ts';
 import { latency } from './latency.ts';
 import { link } from './link.ts';
 import { slices } from './slices.ts';
-import { xmlCheck } from './xml-check.ts';
 
-const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, functionOfSlices, finish, xmlCheck];
+const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, functionOfSlices, finish];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]
 

@@ -69,7 +69,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'next',
     '.',
   ],
-  'lib/service': ['redaction', 'xml', 'formats', 'network', 'client', 'simulator'],
+  'lib/service': ['redaction', 'formats', 'network', 'client', 'simulator'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': [
@@ -250,15 +250,12 @@ describe('the source files', () => {
     }
     expect(loaded.size).toBeGreaterThan(50);
     expect([...packages].filter((name) => name.startsWith('undici'))).toEqual([]);
-    expect([...loaded].filter((file) => /^lib\/service\/(client\/client|simulator|xml|formats)/.test(file))).toEqual(
-      [],
-    );
+    expect([...loaded].filter((file) => /^lib\/service\/(client\/client|simulator|formats)/.test(file))).toEqual([]);
   });
 
   it('of lib read neither environment variables nor arguments: entry points pass them in', () => {
-    const isBuildScript = (file: string) => file === 'lib/service/xml/assembly/build.ts';
-    const readers = filesIn('lib').filter(
-      (file) => !isBuildScript(file) && /\bprocess\.(env|argv)\b/.test(readFileSync(join(root, file), 'utf8')),
+    const readers = filesIn('lib').filter((file) =>
+      /\bprocess\.(env|argv)\b/.test(readFileSync(join(root, file), 'utf8')),
     );
     expect(readers).toEqual([]);
   });

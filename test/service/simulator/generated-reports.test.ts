@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { generatedReports } from '../../../lib/service/simulator/generated-reports.ts';
-import { createXmlCheck } from '../../../lib/service/xml/well-formedness.ts';
+import { createXmlFormatCheck } from '../../../lib/service/formats/xml.ts';
+import { check } from '../../support/service/checked-pages.ts';
 import { fetchAllPages, sendRequest, startTestSimulator } from '../../support/service/simulator-client.ts';
 
 describe('generated reports', () => {
@@ -82,9 +83,7 @@ describe('generated reports', () => {
     for (const size of sizes) expect(size).toBeGreaterThan(300);
     for (const size of sizes) expect(size).toBeLessThan(4_000);
     for (const { bytes } of pages) {
-      const xmlCheck = createXmlCheck();
-      xmlCheck.push(bytes);
-      expect([xmlCheck.end(), xmlCheck.reports]).toEqual([undefined, 100]);
+      expect(check(createXmlFormatCheck, [bytes])).toMatchObject({ problem: undefined, reports: 100 });
     }
   });
 });

@@ -87,8 +87,8 @@ export const mutants: readonly Mutant[] = [
     also: [
       {
         at: 'lib/service/formats/xml.ts#createXmlFormatCheck',
-        replace: 'check.end() ?? {',
-        with: '(check.end(), undefined) ?? {',
+        replace: 'document.end() ?? {',
+        with: '(document.end(), undefined) ?? {',
       },
     ],
   },

@@ -41,7 +41,7 @@ export function damage(document: string, seed: number, replacement: string): str
   return document.slice(0, position) + replacement + document.slice(position + (seed % 3));
 }
 
-/** The verdict of saxes on the whole document, without the fast path and without dropping buffers. */
+/** The verdict of saxes on the whole document, without dropping buffers. */
 export function isAcceptedBySaxes(whole: string): boolean {
   const parser = new SaxesParser();
   let isAccepted = true;

@@ -3,18 +3,17 @@
 import { isUtf8 } from 'node:buffer';
 import { SaxesParser } from 'saxes';
 import { describe, expect, it } from 'vitest';
-import { generatedReportXml } from '../../../lib/service/simulator/generated-reports.ts';
-import { createFastPath } from '../../../lib/service/xml/fast-path.ts';
-import { createXmlCheck } from '../../../lib/service/xml/well-formedness.ts';
+import { createXmlFormatCheck } from '../../../lib/service/formats/xml.ts';
 import { cases, fc } from '../../support/property.ts';
-import { bytewise, cut, isAcceptedBySaxes } from '../../support/service/checked-pages.ts';
+import { bytewise, check as checkPage, cut, isAcceptedBySaxes } from '../../support/service/checked-pages.ts';
 
 /** The result for a document in these pieces. */
-function check(...pieces: readonly (string | Uint8Array)[]): { problem: string | undefined; reports: number } {
-  const xmlCheck = createXmlCheck();
-  for (const piece of pieces) xmlCheck.push(Buffer.from(piece));
-  return { problem: xmlCheck.end(), reports: xmlCheck.reports };
+function check(...pieces: readonly (string | Uint8Array)[]): { problem: string | undefined; reports: number | null } {
+  const { problem, reports } = checkPage(createXmlFormatCheck, pieces);
+  return { problem, reports };
 }
+
+const newCheck = () => createXmlFormatCheck({ paths: [], present: String });
 
 describe('a well-formed document', () => {
   it.each([
@@ -57,10 +56,10 @@ describe('any other document', () => {
     ['nothing', '', 'the body is empty'],
     ['nothing but blanks', '  \n', 'root element'],
     ['nothing but a declaration', '<?xml version="1.0"?>', 'root element'],
-    ['a missing end tag', '<r>\n<a></a>\n', 'byte 12: unclosed tag: r'],
+    ['a missing end tag', '<r>\n<a></a>\n', 'unclosed tag: r'],
     ['a truncated tag', '<r><a', 'unclosed tag'],
     ['a truncated comment', '<r/><!-- ', 'unexpected end'],
-    ['two roots', '<r/><r/>', 'byte 7: documents may contain only one root'],
+    ['two roots', '<r/><r/>', 'documents may contain only one root, near byte 7'],
     ['text after the root', '<r/>x', 'text data outside of root'],
     ['text before the root', 'x<r/>', 'text data outside of root'],
     ['blanks before the declaration', ' <?xml version="1.0"?><r/>', 'declaration'],
@@ -100,16 +99,16 @@ describe('any other document', () => {
     ['an instruction name', 'n', 'name longer', '<?'],
     ['a declaration', '1', 'name longer', '<?xml version="'],
   ])('is rejected at a limit, so that it needs bounded memory: %s', (_, filling, problem, opening = '') => {
-    const xmlCheck = createXmlCheck();
+    const xmlCheck = newCheck();
     xmlCheck.push(Buffer.from(opening));
     for (let sent = 0; sent < 40; sent += 1) xmlCheck.push(Buffer.from(filling.repeat(2_000)));
     expect(xmlCheck.end()).toContain(problem);
   });
 
   it('remains rejected, whatever follows', () => {
-    const xmlCheck = createXmlCheck();
+    const xmlCheck = newCheck();
     const first = xmlCheck.push(Buffer.from('<r></q>'));
-    expect(first).toContain('byte 7');
+    expect(first).toContain('near byte 7');
     expect(xmlCheck.push(Buffer.from('<r/>'))).toBe(first);
     expect(xmlCheck.end()).toBe(first);
   });
@@ -257,68 +256,13 @@ describe('content', () => {
       { numRuns: cases(300) },
     );
   });
-
-  it('of interleaved pages gets the same verdicts as each page alone', () => {
-    const pages = fc.array(fc.tuple(fragments, fc.array(fc.nat(), { minLength: 3, maxLength: 3 })), {
-      minLength: 2,
-      maxLength: 4,
-    });
-    fc.assert(
-      fc.property(pages, (given) => {
-        const documents = given.map(([content, seeds]) => cut(Buffer.from(`<r><a>${content}</a></r>`), seeds));
-        const alone = documents.map((pieces) => check(...pieces));
-        const checks = documents.map(() => createXmlCheck());
-        for (let round = 0; round < 4; round += 1) {
-          for (const [index, xmlCheck] of checks.entries()) xmlCheck.push(documents[index]?.[round] ?? Buffer.of());
-        }
-        expect(checks.map((xmlCheck) => ({ problem: xmlCheck.end(), reports: xmlCheck.reports }))).toEqual(alone);
-      }),
-      { numRuns: cases(1_000) },
-    );
-  });
-
-  it('of a usual page needs no parser, however it is cut', () => {
-    const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedReportXml(1, k, `R-${k}`, 0)).join(''));
-    for (const pieceBytes of [1, 7, 1_000, 64 * 1024, page.length]) {
-      const fastPath = createFastPath();
-      const starts = Array.from({ length: Math.ceil(page.length / pieceBytes) }, (_, piece) => piece * pieceBytes);
-      const left = starts.filter((from) => fastPath.push(page.subarray(from, from + pieceBytes)) !== undefined);
-      expect({ pieceBytes, left }).toEqual({ pieceBytes, left: [] });
-    }
-    const fastPath = createFastPath();
-    expect(fastPath.push(page)).toBeUndefined();
-    expect(fastPath.reports()).toBe(200);
-    expect(fastPath.openTags()).toBe('');
-    expect(fastPath.rest()).toHaveLength(0);
-  });
-
-  it('that is cut within an attribute name is accepted, whatever names precede it', () => {
-    const tag = '<v f="1" f1="2" ff="3"/>';
-    for (let at = 1; at < tag.length; at += 1) {
-      const fastPath = createFastPath();
-      expect(fastPath.push(Buffer.from(tag.slice(0, at)))).toBeUndefined();
-      expect({ at, left: fastPath.push(Buffer.from(`${tag.slice(at)}${' '.repeat(50)}`)) }).toEqual({
-        at,
-        left: undefined,
-      });
-    }
-  });
-
-  it('that is left to the parser comes with its open tags', () => {
-    const fastPath = createFastPath();
-    expect(fastPath.push(Buffer.from('<a><b c="d">x<![CDATA[y'))).toBeUndefined();
-    expect(fastPath.openTags()).toBe('<a><b><![CDATA[');
-    expect(fastPath.push(Buffer.from(']]><?p?></b></a>'))?.toString()).toBe('<?p?></b></a>');
-    expect(fastPath.openTags()).toBe('<a><b>');
-  });
 });
 
 describe('the root', () => {
-  const rootOf = (...pieces: readonly (string | Uint8Array)[]): string => {
-    const xmlCheck = createXmlCheck();
-    for (const piece of pieces) xmlCheck.push(Buffer.from(piece));
-    expect(xmlCheck.end()).toBeUndefined();
-    return xmlCheck.rootName;
+  const rootOf = (...pieces: readonly (string | Uint8Array)[]): string | null => {
+    const { problem, rootName } = checkPage(createXmlFormatCheck, pieces);
+    expect(problem).toBeUndefined();
+    return rootName;
   };
 
   it.each([
