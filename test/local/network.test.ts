@@ -18,8 +18,7 @@ describe('the proxy', () => {
   it.each([
     ['HTTPS_PROXY', { HTTPS_PROXY: url }],
     ['https_proxy, before HTTPS_PROXY', { https_proxy: url, HTTPS_PROXY: 'http://other.example' }],
-    ['HTTPS_PROXY, before http_proxy', { HTTPS_PROXY: url, http_proxy: 'http://other.example' }],
-    ['HTTP_PROXY, without HTTPS_PROXY', { HTTP_PROXY: url }],
+    ['HTTPS_PROXY, whatever http_proxy is', { HTTPS_PROXY: url, http_proxy: 'http://other.example' }],
     ['a host and port without a scheme', { HTTPS_PROXY: 'proxy.example:3128' }],
   ])('is in the variable %s', async (_, env) => {
     expect((await networkOf(env)).proxy).toEqual({ origin: url });
@@ -27,6 +26,7 @@ describe('the proxy', () => {
 
   it.each([
     ['no variable is set', {}],
+    ['only HTTP_PROXY is set, which is for http', { HTTP_PROXY: url, http_proxy: url }],
     ['the variable is empty', { https_proxy: '', HTTPS_PROXY: url, HTTP_PROXY: url }],
     ['NO_PROXY is *', { HTTPS_PROXY: url, NO_PROXY: '*' }],
     ['NO_PROXY has the host', { HTTPS_PROXY: url, NO_PROXY: 'localhost, Reports.Example.com' }],

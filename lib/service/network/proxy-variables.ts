@@ -1,7 +1,10 @@
 /**
- * The proxy in the standard variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY. In either case, the lower-case name comes
- * first, and a variable that is set but empty means no proxy. As in curl and in undici: HTTP_PROXY is used for https if
- * there is no HTTPS_PROXY. As in Go: a service on the loopback interface is never requested through a proxy.
+ * The proxy in the standard variables HTTPS_PROXY and NO_PROXY, with the rules of curl: the lower-case name comes first, and
+ * an empty variable means no proxy. HTTP_PROXY is for http, which only services on the loopback interface have. As in Go,
+ * those are never requested through a proxy.
+ *
+ * Not with a library: proxy-from-env reads the variables of the process and does not apply `example.com` to subdomains,
+ * and undici has the rule only inside an agent that opens its own tunnels.
  */
 
 import { ExportError } from '../../core/errors.ts';
@@ -9,7 +12,7 @@ import type { Proxy } from './network.ts';
 import { isLoopback } from '../../core/schema/fields.ts';
 
 /** By precedence. */
-const variables = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'] as const;
+const variables = ['https_proxy', 'HTTPS_PROXY'] as const;
 
 /** @throws ConfigurationError, without the value, which may contain a password */
 export function proxyFromVariables(baseUrl: string, env: NodeJS.ProcessEnv): Proxy | undefined {
@@ -60,7 +63,7 @@ function parseProxy(value: string, name: string): Proxy {
 /** Whether a list such as `localhost,.example.com,10.1.2.3:8443` excludes the host of `url`. */
 function isExcluded(url: URL, list: string): boolean {
   const host = withoutBrackets(url.hostname).replace(/\.$/, '');
-  const port = url.port || (url.protocol === 'https:' ? '443' : '80');
+  const port = url.port || '443';
   return list
     .toLowerCase()
     .split(/[\s,]+/)
