@@ -91,7 +91,7 @@ function grantInvokeAndPutEvents(
   eventBus.grantPutEventsTo(machine.role);
 }
 
-/** Lets the state machine continue a run, or a series, in a new execution of itself. In the role's own policy, this would be a cycle. */
+/** Lets the state machine continue a run in a new execution of itself. In the role's own policy, this would be a cycle. */
 function grantStartExecution(scope: Construct, machine: StateMachine): void {
   new Policy(scope, 'StartExecutionPolicy', {
     roles: [machine.role],

@@ -1,8 +1,6 @@
 /**
  * Bounded runs: an operator names both bounds, for example of a year in the past. Such a run has a state of its own, whose name has
  * its bounds, so that scheduled runs continue beside it. It moves no watermark.
- *
- * A series is a number of bounded runs, each of which begins where the one before it ends, and is published on its own.
  */
 
 import { ExportError } from './errors.ts';
@@ -11,7 +9,7 @@ import type { Bounds, ExportDefinition, ExportRequest, ExportState, Instant, Req
 import type { PageLog } from './ports.ts';
 import { minSliceMs } from './slices.ts';
 import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
-import { durationSchema, epochMsOf, instantOf, instantSchema } from './timestamps.ts';
+import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
  * The name of the state of a bounded run: `nightly/2020-01-01T00:00:00Z/2021-01-01T00:00:00Z`. The name of an export has no slash.
@@ -60,44 +58,11 @@ export function definitionOfState(definition: ExportDefinition, stateName: strin
   return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
 }
 
-/** A person reads the list of runs, and each start reads the states of the parts before. */
-const maxParts = 1_000;
-
-/** The bounds that a start names. `each` is a duration, or `month`: a calendar month. */
-interface NamedBounds extends Partial<Bounds> {
-  readonly each?: string | undefined;
-}
-
-/** The bounds of each run that a start begins, the oldest first; none if it does not name both bounds. Parts are as long in `zone`. */
-export function partsOf(
-  { since, until, each }: NamedBounds,
-  { zone = utcZone }: Pick<RequestDates, 'zone'>,
-): readonly Bounds[] {
-  if (since === undefined || until === undefined) return [];
-  if (each === undefined) return [{ since, until }];
-  const parts: Bounds[] = [];
-  for (let from = since; epochMsOf(from) < epochMsOf(until);) {
-    const end = endOfPart(from, each, zone);
-    const to = epochMsOf(end) < epochMsOf(until) ? end : until;
-    parts.push({ since: from, until: to });
-    if (parts.length > maxParts) throw invalid([`each: results in more than ${maxParts} runs. Choose a longer one`]);
-    from = to;
-  }
-  return parts;
-}
-
-function endOfPart(since: Instant, each: string, zone: string): Instant {
-  const from = wallClockOf(epochMsOf(since), zone);
-  const date = new Date(from);
-  const end =
-    each === month ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) : from + durationSchema.parse(each);
-  return instantOf(instantAt(end, zone));
-}
-
-const month = 'month';
-
-/** Whether `text` is how long the parts of a series are. */
-export const isEach = (text: string): boolean => text === month || (durationSchema.safeParse(text).data ?? 0) > 0;
+/** The definition of the run that a start begins or resumes: bounds that the start names are those of a bounded run. */
+export const definitionOfStart = (definition: ExportDefinition, { since, until }: Partial<Bounds>): ExportDefinition =>
+  definition.bounds === undefined && since !== undefined && until !== undefined
+    ? boundedDefinition(definition, { since, until })
+    : definition;
 
 /**
  * Checks what a start says about bounds and slices. Fields are named as the start input has them.
@@ -105,14 +70,13 @@ export const isEach = (text: string): boolean => text === month || (durationSche
  */
 export function assertBoundable(
   { name, dates, lagMs, slicing }: Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing'>,
-  { since, until, each, slice, parallel }: NamedBounds & { readonly slice?: number; readonly parallel?: number },
+  { since, until, slice, parallel }: Partial<Bounds> & { readonly slice?: number; readonly parallel?: number },
   now: number,
 ): void {
   const isSliced = slice !== undefined || (parallel ?? 1) > 1;
   if (until !== undefined || isSliced)
     assertHasBounds(name, dates, until === undefined ? 'slices' : 'runs with an upper bound');
-  const lengthMs = () => (each === month ? undefined : each && durationSchema.parse(each));
-  const values = until === undefined ? { slice } : { since, until, slice, each: lengthMs() };
+  const values = until === undefined ? { slice } : { since, until, slice };
   const problems = Object.entries(values).flatMap(([field, value]) => {
     const problem = value && findDateProblem(dates, value);
     return problem ? [`${field}: ${problem}`] : [];

@@ -265,18 +265,6 @@ const slicesSchema = z.object({
 export type RunSlices = Stored<typeof slicesSchema>;
 export type SetAsideSlice = NonNullable<RunSlices['setAside']>[number];
 
-const seriesSchema = z.object({
-  until: described(instant, 'Where the series ends.'),
-  each: described(text, 'How long its parts are: a duration, or `month`.'),
-  again: optional(z.boolean(), 'Whether parts that were exported are exported again.'),
-  parallel: optional(ordinal, 'How many slices of a run are walked at the same time.'),
-  /** In milliseconds. */
-  slice: z.optional(ordinal),
-});
-
-/** Consecutive bounded runs that one start exports one after the other. */
-export type Series = Stored<typeof seriesSchema>;
-
 const failureSchema = z.object({
   error: text,
   message: text,
@@ -290,8 +278,6 @@ const runSchema = z.object({
   run: runId,
   sequence: common.sequence,
   ...period,
-  /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
-  series: z.optional(seriesSchema),
   /** That of the definition when the run began: the watermark stays so long before the clocks. */
   lagMs: count,
   /** Absent: the run has one slice, from `since` to `until`. */
@@ -378,15 +364,6 @@ export const resultSchema = z.object({
   ...totals,
   /** null if the run found no reports and was not published. */
   manifest: z.nullable(common.manifest),
-  rest: optional(
-    z.object({
-      export: common.export,
-      since: period.since,
-      ...seriesSchema.shape,
-      slice: optional(text, 'How long a slice is: a duration.'),
-    }),
-    'Only if the run is part of a series and not its last one: the start input of the next one, which starts by itself.',
-  ),
 });
 
 /** The outcome of a completed run. */

@@ -24,7 +24,7 @@ export interface ExecutionStart {
 
 export type ExecutionOutcome =
   | { readonly status: 'completed'; readonly result: RunResult }
-  /** `done`: a bounded run, or a whole series, has been exported already. */
+  /** `done`: the bounds of a bounded run have been exported already. */
   | { readonly status: 'skipped'; readonly reason: string; readonly done?: true }
   | { readonly status: 'continued'; readonly next: ExecutionStart }
   | { readonly status: 'failed'; readonly failed: FailedRun }

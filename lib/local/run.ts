@@ -43,8 +43,8 @@ export const isBoundedExecution = (execution: string): boolean => execution.star
 export const boundedLockName = (exportName: string): string => `${exportName}/bounded`;
 
 /**
- * Begins a run, or resumes an unfinished one, and takes as many executions as it needs; of a series, all runs that are left. Resolves to
- * the outcome of the last run, including a failed one. While another process runs the export, the outcome is `skipped`.
+ * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to
+ * the outcome of the run, including a failed one. While another process runs the export, the outcome is `skipped`.
  *
  * @throws ConfigurationError if the directory or the SQLite file cannot be used, or if the name of a new export differs from that of
  *   another one only in case
@@ -75,13 +75,11 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
     executions: { status: async () => 'unknown' },
   };
   const prefix = isBounded ? boundedPrefix : '';
-  const newName = () => `${prefix}${runtime.randomHex(12)}`;
-  let start: ExecutionStart = { name: newName(), input: startInput };
+  let start: ExecutionStart = { name: `${prefix}${runtime.randomHex(12)}`, input: startInput };
   for (;;) {
     const outcome = await runExecution(deps, start, run);
     if (outcome.status === 'continued') start = { ...outcome.next, name: `${prefix}${outcome.next.name}` };
     else if (outcome.status !== 'completed') return outcome;
-    else if (outcome.result.rest !== undefined) start = { name: newName(), input: outcome.result.rest };
     else return { ...outcome, manifest: manifestAddress(outcome.result, deps.store) };
   }
 }

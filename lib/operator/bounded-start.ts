@@ -1,60 +1,129 @@
-/** Decides, before a start, whether its bounds may be exported: exported twice, reports would be in two runs. */
+/**
+ * Decides, before a start, which bounded runs are left of what a person names. Exported twice, reports would be in two runs.
+ *
+ * With `each`, the command begins one bounded run after the other. Nothing stores that they belong together: the same command
+ * finds those that are complete by their bounds, and continues with the others.
+ */
 
-import { assertBoundable, assertNoOverlap, boundedStateName, exportedBy, partsOf } from '../core/bounded-runs.ts';
+import {
+  assertBoundable,
+  assertNoOverlap,
+  boundedStateName,
+  exportedBy,
+  findDateProblem,
+} from '../core/bounded-runs.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
+import type { Bounds, ExportDefinition, ExportState, Instant } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
-import { durationSchema } from '../core/timestamps.ts';
-import type { ExportTarget } from './target.ts';
 import type { StartRequest } from '../core/steps/start-input.ts';
+import { instantAt, utcZone, wallClockOf } from '../core/time/time-zones.ts';
+import { durationSchema, epochMsOf, instantOf } from '../core/timestamps.ts';
+import type { ExportTarget } from './target.ts';
+
+/** What a person asks a command to start. */
+export interface RequestedStart extends StartRequest {
+  /** Splits the period into bounded runs of this length: a duration, or `month`, which is a calendar month. */
+  readonly each?: string | undefined;
+}
+
+/** `left` has at least one start. */
+export type BoundedStarts =
+  | { readonly kind: 'done'; readonly reason: string }
+  | { readonly kind: 'left'; readonly left: readonly StartRequest[] };
 
 export interface BoundableExport extends Pick<ExportTarget, 'definition'> {
   readonly log: Pick<PageLog, 'boundedStates'>;
 }
 
 /**
- * Why nothing is left of a bounded run, or of a series; undefined if the start has something to do.
+ * The starts that are left, in their order: of a regular run, it is one.
  * @throws ConfigurationError that names every problem of the bounds, or the bounded run that they overlap
  */
-export async function findDone(
+export async function findStarts(
   { definition, log }: BoundableExport,
-  request: StartRequest,
+  { each, ...request }: RequestedStart,
   now: number,
-): Promise<string | undefined> {
-  const parts = partsToStart(definition, request, now);
-  const { since, until, each, again = false } = request;
-  if (since === undefined || until === undefined || again) return undefined;
+): Promise<BoundedStarts> {
+  assertStartable(definition, { each, ...request }, now);
+  const { since, until, again = false } = request;
+  if (since === undefined || until === undefined) return { kind: 'left', left: [request] };
+  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each, definition.dates.zone);
   const { name } = definition;
-  const names = new Set(parts.map((part) => boundedStateName(name, part)));
-  await assertNoOverlap(log, definition, { since, until }, names);
-  let newest: ExportState['lastCompleted'];
-  for await (const state of log.boundedStates(name)) {
-    const completed = names.has(state.export) ? exportedBy(state, definition.request) : undefined;
-    if (completed === undefined) continue;
-    names.delete(state.export);
-    newest = completed;
-  }
-  if (names.size > 0) return undefined;
-  const runs = each === undefined ? `run ${newest?.result.run} has` : `${parts.length} runs have`;
-  return `${runs} exported ${name} from ${since} to ${until}. To export it again: --again`;
+  const completed = again ? new Map() : await findCompleted({ definition, log }, { since, until }, parts);
+  const left = parts.filter((part) => !completed.has(boundedStateName(name, part)));
+  if (left.length > 0) return { kind: 'left', left: left.map((part) => ({ ...request, ...part })) };
+  const [newest] = completed.values();
+  const runs = each === undefined ? `run ${newest.result.run} has` : `${parts.length} runs have`;
+  const reason = `${runs} exported ${name} from ${since} to ${until}. To export it again: --again`;
+  return { kind: 'done', reason };
 }
 
+type Completed = NonNullable<ExportState['lastCompleted']>;
+
 /**
- * The bounded runs that the start would begin, one after the other.
- * @throws ConfigurationError with a line for each problem, by its option
+ * The runs that have exported one of the parts, by the name of its state.
+ * @throws ConfigurationError if another bounded run overlaps the period
  */
-function partsToStart(definition: ExportDefinition, request: StartRequest, now: number): readonly Bounds[] {
-  const { slice } = request;
+async function findCompleted(
+  { definition, log }: BoundableExport,
+  period: Bounds,
+  parts: readonly Bounds[],
+): Promise<ReadonlyMap<string, Completed>> {
+  const names = new Set(parts.map((part) => boundedStateName(definition.name, part)));
+  await assertNoOverlap(log, definition, period, names);
+  const completed = new Map<string, Completed>();
+  for await (const state of log.boundedStates(definition.name)) {
+    const run = names.has(state.export) ? exportedBy(state, definition.request) : undefined;
+    if (run !== undefined) completed.set(state.export, run);
+  }
+  return completed;
+}
+
+/** @throws ConfigurationError with a line for each problem, by its option */
+function assertStartable(definition: ExportDefinition, { each, ...request }: RequestedStart, now: number): void {
+  const slice = request.slice === undefined ? undefined : durationSchema.parse(request.slice);
+  const problem =
+    each === undefined || each === month ? undefined : findDateProblem(definition.dates, durationSchema.parse(each));
   try {
-    assertBoundable(
-      definition,
-      { ...request, slice: slice === undefined ? undefined : durationSchema.parse(slice) },
-      now,
-    );
-    return partsOf(request, definition.dates);
+    assertBoundable(definition, { ...request, slice }, now);
+    if (problem !== undefined) throw new ExportError('ConfigurationError', `each: ${problem}`);
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
     const lines = error.message.split('; ').map((line) => (/^[a-z]+: /.test(line) ? `--${line}` : line));
     throw new ExportError('ConfigurationError', lines.join('\n'), { cause: error });
   }
+}
+
+const month = 'month';
+
+/** Whether `text` says how long the bounded runs of a period are. */
+export const isEach = (text: string): boolean => text === month || (durationSchema.safeParse(text).data ?? 0) > 0;
+
+/** A person reads the list of runs. */
+const maxParts = 1_000;
+
+/** The bounds of each bounded run, the oldest first. They are as long by the clocks of `zone`. */
+function partsOf({ since, until }: Bounds, each: string, zone = utcZone): readonly Bounds[] {
+  const parts: Bounds[] = [];
+  for (let from = since; epochMsOf(from) < epochMsOf(until);) {
+    const end = endOfPart(from, each, zone);
+    const to = epochMsOf(end) < epochMsOf(until) ? end : until;
+    parts.push({ since: from, until: to });
+    if (parts.length > maxParts) {
+      throw new ExportError(
+        'ConfigurationError',
+        `--each: results in more than ${maxParts} runs. Choose a longer one, or a shorter period`,
+      );
+    }
+    from = to;
+  }
+  return parts;
+}
+
+function endOfPart(since: Instant, each: string, zone: string): Instant {
+  const from = wallClockOf(epochMsOf(since), zone);
+  const date = new Date(from);
+  const end =
+    each === month ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) : from + durationSchema.parse(each);
+  return instantOf(instantAt(end, zone));
 }

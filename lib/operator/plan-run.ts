@@ -6,9 +6,9 @@ import type { PageRequest, StoreReader } from '../core/ports.ts';
 import type { RunProgress } from '../core/run-progress.ts';
 import { slicesOf } from '../core/slices.ts';
 import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
-import { parseStartInput, type StartRequest } from '../core/steps/start-input.ts';
+import { parseStartInput } from '../core/steps/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
-import { type BoundableExport, findDone } from './bounded-start.ts';
+import { type BoundableExport, findStarts, type RequestedStart } from './bounded-start.ts';
 
 /** `plan` of `--json`, and the next request. */
 export type Plan = Awaited<ReturnType<typeof planRun>>;
@@ -20,14 +20,14 @@ type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
 const plannedExecution = 'plan';
 
 /** Only reads. */
-export async function planRun(deps: PlanDependencies, request: StartRequest = {}) {
+export async function planRun(deps: PlanDependencies, requested: RequestedStart = {}) {
   const { log, runtime } = deps;
   let state: ExportState | undefined;
   try {
-    const done = await findDone(deps, request, runtime.now());
-    if (done !== undefined) return notPlanned('skip', done);
-    const input = parseStartInput(request);
-    const definition = await definitionFor(deps, input, plannedExecution);
+    const starts = await findStarts(deps, requested, runtime.now());
+    if (starts.kind === 'done') return notPlanned('skip', starts.reason);
+    const input = parseStartInput(starts.left[0]);
+    const definition = definitionFor(deps, input);
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
     const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
     if (result.act === 'skip') return notPlanned('skip', result.reason);

@@ -3,22 +3,22 @@
 import { systemRuntime } from '../core/clock.ts';
 import { isExportError } from '../core/errors.ts';
 import type { Bounds } from '../core/model.ts';
-import { startInputSchema, type StartRequest } from '../core/steps/start-input.ts';
+import { startInputSchema } from '../core/steps/start-input.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { Options } from './option-table.ts';
 import { parseWholeNumber, readWholeNumber } from './arguments.ts';
+import { isEach, type RequestedStart } from './bounded-start.ts';
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
   { since, until, each, again, parallel, slice, restart }: Options,
   problems: string[],
-): StartRequest {
+): RequestedStart {
   const request = {
     since: since && fullInstant(since),
     until: until && fullInstant(until),
-    each,
     again,
     parallel: parallel === undefined ? undefined : parseWholeNumber(parallel),
     slice,
@@ -32,7 +32,9 @@ export function readStartRequest(
   if (data?.since !== undefined && isInFuture(data.since, systemRuntime.now())) {
     problems.push('--since: must not be in the future: it has no reports yet');
   }
-  return { ...data, slice };
+  if (each !== undefined && !isEach(each)) problems.push('--each: must be a duration, such as P7D, or month');
+  if (each !== undefined && until === undefined) problems.push('--each: needs --since and --until');
+  return { ...data, slice, each };
 }
 
 /** A date is its first moment in UTC. */

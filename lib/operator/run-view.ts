@@ -14,7 +14,6 @@ import {
   type RunId,
   runIdPattern,
   type RunTotals,
-  type Series,
   type SetAsideSlice,
   zeroTotals,
 } from '../core/model.ts';
@@ -44,8 +43,6 @@ export interface RunView extends RunTotals {
   /** Absent: it has no upper bound, or this is not known. */
   readonly until?: Instant | undefined;
   readonly bounded?: true | undefined;
-  /** The series that an unfinished bounded run is part of. */
-  readonly series: Pick<Series, 'until' | 'each'> | null;
   /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not exported to their end. */
   readonly slices: (SliceCounts & { readonly setAside: readonly SetAsideSlice[] }) | null;
   readonly startedAt: Instant;
@@ -295,7 +292,6 @@ const viewNewest = async (
 /** A view of the run with what is known of it. */
 const aView = (known: Pick<RunView, 'export' | 'run' | 'state'> & RunTotals & Partial<RunView>): RunView => ({
   since: null,
-  series: null,
   slices: null,
   startedAt: startOf(known.run),
   completedAt: null,
@@ -311,7 +307,7 @@ const aView = (known: Pick<RunView, 'export' | 'run' | 'state'> & RunTotals & Pa
 
 async function viewUnfinished(target: ExportTarget, active: Run, withIncident: boolean): Promise<RunView> {
   const { log, executions } = target;
-  const { export: name, run, since, until, bounded, series, startedAt, lastFailure, request, execution } = active;
+  const { export: name, run, since, until, bounded, startedAt, lastFailure, request, execution } = active;
   const [progress, status] = await Promise.all([readProgress(log, active), executions.status(execution)]);
   const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
   const view = aView({
@@ -322,7 +318,6 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
     since,
     until,
     bounded,
-    series: series === undefined ? null : { until: series.until, each: series.each },
     slices: active.slices === undefined ? null : { ...progress.counts, setAside: active.slices.setAside ?? [] },
     startedAt,
     lastPageAt: logged.length === 0 ? null : instantOf(Math.max(...logged)),

@@ -1,14 +1,14 @@
 /**
- * Starts exports and says how each start ended: to a person, to a program, and by the exit status. Those of a directory run one after the
- * other, those of a stack at the same time. One that fails does not stop the others. An interruption stops all.
+ * Starts exports and says how each start ended: to a person, to a program, and by the exit status. Exports of a directory run one
+ * after the other, those of a stack at the same time. One that fails does not stop the others. An interruption stops all.
  */
 
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
-import { type ExportDefinition, zeroTotals, type RunEnd } from '../core/model.ts';
+import { type RunEnd, zeroTotals } from '../core/model.ts';
 import type { StartRequest } from '../core/steps/start-input.ts';
-import type { Target } from './target.ts';
-import { findDone } from './bounded-start.ts';
+import { findStarts, type RequestedStart } from './bounded-start.ts';
+import type { ExportTarget, Target } from './target.ts';
 import { type Call, type CommandContext, exitStatuses } from './context.ts';
 import { countKinds } from './output/table.ts';
 import { createProgressDisplay } from './output/progress.ts';
@@ -16,7 +16,7 @@ import { textStyleFor, timestampFor } from './output/terminal.ts';
 import { endText, outcomeLabelOf, outcomeLabels, startEnd, type StartEnd } from './start-end.ts';
 
 export interface StartSettings {
-  readonly request: StartRequest;
+  readonly request: RequestedStart;
   /** Whether to stay until the ends of the runs. */
   readonly follow: boolean;
   /** How often a step of a local run is tried at most. */
@@ -27,18 +27,57 @@ export interface StartSettings {
   readonly command: string;
 }
 
+type StartContext = CommandContext & Pick<Call, 'options'>;
+
 const startConcurrency = 8;
+const { now } = systemRuntime;
 
 /** Starts the exports in the given order, and resolves to the exit status. */
 export async function startExports(
   target: Pick<Target, 'open' | 'option'>,
   names: readonly string[],
-  { request, follow, maxAttempts, concurrent = false, command }: StartSettings,
-  { options: { json = false, quiet }, stdout, stderr, env, program, signal }: CommandContext & Pick<Call, 'options'>,
+  settings: StartSettings,
+  context: StartContext,
 ): Promise<number> {
-  const { now } = systemRuntime;
-  const output = json ? stderr : stdout;
-  const display = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { quiet });
+  const { stdout, stderr, env, options } = context;
+  const output = options.json === true ? stderr : stdout;
+  const startExport = createStarter(target, names, settings, context);
+
+  const show = (end: StartEnd) => {
+    const stream = ['failed', 'interrupted'].includes(end.json.status) ? stderr : output;
+    stream.write(`${timestampFor(stream, now())}${endText(end, textStyleFor(stream, env))}`);
+    if (options.json === true) stdout.write(`${JSON.stringify(end.json)}\n`);
+  };
+  const limit = settings.concurrent === true ? startConcurrency : 1;
+  const ends = await mapConcurrently(names, limit, async (name, release) => {
+    const ofExport: StartEnd[] = [];
+    for await (const end of startExport(name, release)) {
+      show(end);
+      ofExport.push(end);
+    }
+    return ofExport.slice(-1);
+  });
+
+  const lastEnds = ends.flat();
+  if (names.length !== 1) {
+    const counts = countKinds(lastEnds.map(outcomeLabelOf), outcomeLabels);
+    output.write(`${timestampFor(output, now())}${counts}\n`);
+  }
+  for (const hint of new Set(lastEnds.flatMap(({ hint = [] }) => hint))) stderr.write(`${hint}\n`);
+  return exitStatusOf(lastEnds, settings.follow);
+}
+
+/**
+ * Returns what starts an export and yields how the start ended. With `each`, it starts one bounded run after the other, until one does
+ * not complete, and yields each end.
+ */
+function createStarter(
+  target: Pick<Target, 'open' | 'option'>,
+  names: readonly string[],
+  { request, follow, maxAttempts, command }: StartSettings,
+  { options, stderr, env, program, signal }: StartContext,
+) {
+  const display = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { quiet: options.quiet });
   const isOnly = names.length === 1;
   const hints = {
     help: isOnly ? `For help: ${program} ${command} --help` : undefined,
@@ -46,56 +85,67 @@ export async function startExports(
   };
 
   /** Calls `release` once a run is in progress on AWS: the other starts do not wait for its end. */
-  const startOne = async (name: string, release: Release): Promise<StartEnd> => {
-    const startedAt = now();
-    const progress = display.begin(name);
-    let since: ExportDefinition['since'] | undefined;
-    const start = async (): Promise<RunEnd> => {
-      const opened = await target.open(name);
-      since = opened.definition.since;
-      const reason = await findDone(opened, request, startedAt);
-      if (reason !== undefined) return { status: 'skipped', reason, done: true };
-      // Without --follow, all there is to say is in the end.
-      const notify = follow ? progress.notify : () => {};
-      const followers = display.count;
-      return await opened.start(request, {
-        ...progress,
-        notify,
-        follow,
-        maxAttempts,
-        signal,
-        onStarted: release,
-        followers,
+  return async function* startExport(name: string, release: Release): AsyncGenerator<StartEnd> {
+    let opened: ExportTarget | undefined;
+    let left: readonly StartRequest[] = [];
+    for (let isFirst = true; isFirst || left.length > 0; isFirst = false) {
+      const startedAt = now();
+      const progress = display.begin(name);
+      const start = async (): Promise<RunEnd> => {
+        if (opened === undefined) {
+          opened = await target.open(name);
+          const starts = await findStarts(opened, request, startedAt);
+          if (starts.kind === 'done') return { status: 'skipped', reason: starts.reason, done: true };
+          ({ left } = starts);
+          if (left.length > 1) progress.notify(seriesNotice(left.length));
+        }
+        // Without --follow, all there is to say is in the end.
+        const notify = follow ? progress.notify : () => {};
+        const followers = display.count;
+        const common = { ...progress, notify, follow, maxAttempts, signal, onStarted: release, followers };
+        return await opened.start(left[0] ?? {}, common);
+      };
+      const ended: Parameters<typeof startEnd>[0] = signal.aborted
+        ? { status: 'not-started' }
+        : await start().catch((cause: unknown) => failedStart(name, cause, progress.observed().run !== null));
+      progress.end();
+      const { observed, retries } = progress;
+      const since = opened?.definition.since;
+      const end = startEnd(ended, {
+        observed: observed(),
+        since,
+        retries: retries(),
+        elapsedMs: now() - startedAt,
+        hints,
       });
-    };
-    /** An error that prevented the start, or the recording of its failure. */
-    const failure = (cause: unknown): RunEnd => {
-      const { name: error, message } = cause instanceof Error ? cause : new Error(String(cause));
-      const resumable = progress.observed().run !== null;
-      const unknown = { export: name, run: null, since: null, ...zeroTotals };
-      return { status: 'failed', failed: { ...unknown, error, message, resumable } };
-    };
-    const end = signal.aborted ? ({ status: 'not-started' } as const) : await start().catch(failure);
-    progress.end();
-    const { observed, retries } = progress;
-    return startEnd(end, { observed: observed(), since, retries: retries(), elapsedMs: now() - startedAt, hints });
+      if (!isComplete(end)) return yield withRest(end, request, left);
+      yield end;
+      left = left.slice(1);
+    }
   };
+}
 
-  const ends = await mapConcurrently(names, concurrent ? startConcurrency : 1, async (name, release) => {
-    const end = await startOne(name, release);
-    const hasFailed = ['failed', 'interrupted'].includes(end.json.status);
-    const stream = hasFailed ? stderr : output;
-    stream.write(`${timestampFor(stream, now())}${endText(end, textStyleFor(stream, env))}`);
-    if (json) stdout.write(`${JSON.stringify(end.json)}\n`);
-    return end;
-  });
+const seriesNotice = (count: number): string =>
+  `${count} bounded runs are left. This command starts one after the other, and must stay open until the end. After an interruption, ` +
+  'the same command continues';
 
-  if (!isOnly) {
-    const counts = countKinds(ends.map(outcomeLabelOf), outcomeLabels);
-    output.write(`${timestampFor(output, now())}${counts}\n`);
-  }
-  for (const hint of new Set(ends.flatMap(({ hint = [] }) => hint))) stderr.write(`${hint}\n`);
-  return exitStatusOf(ends, follow);
+/** An error that prevented the start, or the recording of its failure. */
+function failedStart(name: string, cause: unknown, resumable: boolean): RunEnd {
+  const { name: error, message } = cause instanceof Error ? cause : new Error(String(cause));
+  const unknown = { export: name, run: null, since: null, ...zeroTotals };
+  return { status: 'failed', failed: { ...unknown, error, message, resumable } };
+}
+
+/** Another process may have exported the bounds in the meantime. */
+const isComplete = ({ json }: StartEnd): boolean => json.status === 'completed' || json.done === true;
+
+/** The end of a start after which bounded runs are left: the person continues. */
+function withRest(end: StartEnd, { each, again, until }: RequestedStart, [next]: readonly StartRequest[]): StartEnd {
+  if (each === undefined || next === undefined) return end;
+  const from = again === true ? ` with --since ${next.since}` : '';
+  const rest = `Left: ${next.since} to ${until}. To continue, run the same command again${from}.`;
+  const exitStatus = end.exitStatus === exitStatuses.ok ? exitStatuses.interrupted : end.exitStatus;
+  return { ...end, details: [...end.details, rest], exitStatus };
 }
 
 function exitStatusOf(ends: readonly StartEnd[], follow: boolean): number {

@@ -198,12 +198,15 @@ describe('report-exporter local with bounds and slices', () => {
     expect(await runInProcess([...local, ...bounds, '--again', '--json'])).toMatchObject({ status: 0 });
   });
 
-  it('exports a period in parts, each of which is published, and later starts without them', async () => {
+  it('exports a period in bounded runs, one after the other, and later starts without them', async () => {
     const out = await aDirectory();
     const series = ['--out', out, ...bounds, '--each', 'P5D'];
-    const ended = await runInProcess(['local', ...until, ...series, '--json']);
-    expect(jsonOf(ended)).toMatchObject({ status: 'completed', since: '2026-01-06T00:00:00Z', bounded: true });
-    expect(ended.stderr).toMatch(/ Completed: 2026-01-01T00:00:00Z to 2026-01-06T00:00:00Z \(1 page, 0 reports, /);
+    const ended = await runInProcess(['local', ...until, ...series]);
+    expect(ended).toMatchObject({ status: 0, stderr: expect.stringContaining('2 bounded runs are left') });
+    expect(ended.stdout.match(/bounded run from .*/g)).toEqual([
+      'bounded run from 2026-01-01T00:00:00Z to 2026-01-06T00:00:00Z',
+      'bounded run from 2026-01-06T00:00:00Z to 2026-01-11T00:00:00Z',
+    ]);
     expect(await runInProcess(['start', ...series])).toMatchObject({
       status: 0,
       stdout: expect.stringContaining('Done: reports\n  2 runs have exported reports from'),

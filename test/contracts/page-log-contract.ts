@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { boundedStateName, partsOf } from '../../lib/core/bounded-runs.ts';
+import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import {
   asCursor,
@@ -17,7 +17,7 @@ import {
 import type { ChainRef, PageLog } from '../../lib/core/ports.ts';
 import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
-import { instantOf } from '../../lib/core/timestamps.ts';
+import { epochMsOf, instantOf } from '../../lib/core/timestamps.ts';
 import {
   aCompletion,
   aCursor,
@@ -381,8 +381,9 @@ export function pageLogContract(
 
       it('keeps a state for each, apart from that of the export, and lists hundreds of them', async () => {
         const exportName = anExportName();
-        const names = partsOf({ ...bounds, each: 'PT1H' }, { zone: 'UTC' }).map((part) =>
-          boundedStateName(exportName, part),
+        const hourAfter = (hours: number) => instantOf(epochMsOf(bounds.since) + hours * 3_600_000);
+        const names = Array.from({ length: 600 }, (_, hour) =>
+          boundedStateName(exportName, { since: hourAfter(hour), until: hourAfter(hour + 1) }),
         );
         const states = [exportName, ...names].map((name, index) =>
           anExportState({ export: name, sequence: index + 1 }),

@@ -3,8 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../../lib/core/model.ts';
-import { findDone } from '../../lib/operator/bounded-start.ts';
-import type { StartRequest } from '../../lib/core/steps/start-input.ts';
+import { findStarts, type RequestedStart } from '../../lib/operator/bounded-start.ts';
 import { aCompletion, anExportDefinition, anExportState, aRun, at } from '../support/builders.ts';
 
 const now = Date.parse('2026-11-20T12:00:00Z');
@@ -33,24 +32,27 @@ const exportWith = (states: readonly ExportState[], changes: Partial<ExportDefin
     },
   },
 });
-const find = async (states: readonly ExportState[], request: StartRequest, changes?: Partial<ExportDefinition>) =>
-  await findDone(exportWith(states, changes), request, now);
+const find = async (states: readonly ExportState[], request: RequestedStart, changes?: Partial<ExportDefinition>) =>
+  await findStarts(exportWith(states, changes), request, now);
+const left = (...starts: readonly object[]) => ({ kind: 'left', left: starts });
 
 describe('a bounded start', () => {
   it('has something to do if no other has its bounds, or its run is unfinished', async () => {
-    expect(await find([], january)).toBeUndefined();
-    expect(await find([unfinished(january)], january)).toBeUndefined();
+    expect(await find([], january)).toEqual(left(january));
+    expect(await find([unfinished(january)], january)).toEqual(left(january));
     // With --again, a run of these bounds began after another one had completed.
-    expect(await find([{ ...done(january), ...unfinished(january) }], january)).toBeUndefined();
+    expect(await find([{ ...done(january), ...unfinished(january) }], january)).toEqual(left(january));
   });
 
   it('has nothing to do if its bounds have been exported', async () => {
     const state = done(january);
-    expect(await find([state], january)).toBe(
-      `run ${state.lastCompleted?.result.run} has exported nightly from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z. ` +
+    expect(await find([state], january)).toEqual({
+      kind: 'done',
+      reason:
+        `run ${state.lastCompleted?.result.run} has exported nightly from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z. ` +
         'To export it again: --again',
-    );
-    expect(await find([state], { ...january, again: true })).toBeUndefined();
+    });
+    expect(await find([state], { ...january, again: true })).toEqual(left({ ...january, again: true }));
   });
 
   it.each([
@@ -74,26 +76,57 @@ describe('a bounded start', () => {
         `The bounds overlap the bounded run ${run} of export nightly, from 2026-01-01T00:00:00Z to ` +
         `2026-02-01T00:00:00Z${end}`,
     });
-    expect(await find([state], { ...overlapping, again: true })).toBeUndefined();
+    expect(await find([state], { ...overlapping, again: true })).toMatchObject({ kind: 'left' });
   });
 
   it('may touch another one, and overlap one that was abandoned', async () => {
-    expect(await find([done(january)], february)).toBeUndefined();
-    expect(await find([done(february)], january)).toBeUndefined();
-    expect(await find([stateOf(january, {})], quarter)).toBeUndefined();
+    expect(await find([done(january)], february)).toEqual(left(february));
+    expect(await find([done(february)], january)).toEqual(left(january));
+    expect(await find([stateOf(january, {})], quarter)).toEqual(left(quarter));
   });
 });
 
-describe('the start of a series', () => {
+describe('the starts of a period with --each', () => {
   const series = { ...quarter, each: 'month' };
   const march = bounds('2026-03-01', '2026-04-01');
 
-  it('continues with the parts that are left, and is done when none is', async () => {
-    expect(await find([done(january), unfinished(february)], series)).toBeUndefined();
-    expect(await find([january, february, march].map(done), series)).toMatch(/^3 runs have exported nightly from/);
+  it('are the bounded runs that are left, and none when all are complete', async () => {
+    expect(await find([], { ...series, parallel: 2 })).toEqual(
+      left(...[january, february, march].map((part) => ({ ...part, parallel: 2 }))),
+    );
+    expect(await find([done(january), unfinished(february)], series)).toEqual(left(february, march));
+    const all = [january, february, march].map(done);
+    expect(await find(all, series)).toMatchObject({ reason: expect.stringMatching(/^3 runs have exported nightly/) });
+    const again = [january, february, march].map((part) => ({ ...part, again: true }));
+    expect(await find(all, { ...series, again: true })).toEqual(left(...again));
   });
 
-  it('is refused if its parts overlap runs with other cuts', async () => {
+  it.each([
+    ['calendar months', 'UTC', 'month', '2026-01-15T00:00:00Z', '2026-02-10T00:00:00Z', ['2026-02-01T00:00:00Z']],
+    ['a duration', 'UTC', 'P14D', '2026-01-01T00:00:00Z', '2026-01-20T00:00:00Z', ['2026-01-15T00:00:00Z']],
+    // Summer time begins on March 29.
+    [
+      'days of a zone',
+      'Europe/Berlin',
+      'P1D',
+      '2026-03-28T23:00:00Z',
+      '2026-03-30T22:00:00Z',
+      ['2026-03-29T22:00:00Z'],
+    ],
+  ])('touch each other, and have %s', async (_, zone, each, since, until, cuts) => {
+    const instants = [since, ...cuts, until].map(at);
+    const parts = cuts.concat(until).map((_end, index) => ({ since: instants[index], until: instants[index + 1] }));
+    const dates = { unitMs: 1_000, zone, upperBound: 'date.lt' };
+    expect(await find([], { since: at(since), until: at(until), each }, { dates })).toEqual(left(...parts));
+  });
+
+  it('are refused if there are too many, or their length is no multiple of the unit of dates', async () => {
+    await expect(find([], { ...quarter, each: 'PT1M' })).rejects.toThrow('--each: results in more than 1000 runs');
+    const dates = { unitMs: 86_400_000, zone: 'UTC', upperBound: 'date.lt' };
+    await expect(find([], { ...quarter, each: 'PT36H' }, { dates })).rejects.toThrow('--each: must be in whole days');
+  });
+
+  it('are refused if they overlap runs with other cuts', async () => {
     await expect(find([done(bounds('2026-01-01', '2026-01-08'))], series)).rejects.toThrow(/overlap the bounded run/);
     await expect(find([done(quarter)], series)).rejects.toThrow(/overlap the bounded run/);
     await expect(find([done(january)], { ...quarter, each: 'P7D' })).rejects.toThrow(/overlap the bounded run/);

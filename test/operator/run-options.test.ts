@@ -29,15 +29,15 @@ describe('the options of a start', () => {
       [
         '--since: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
         '--until: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
-        '--each: must be a duration, such as P7D, or month',
         '--parallel: must be at most 16',
         '--slice: must be whole minutes, such as PT1H',
+        '--each: must be a duration, such as P7D, or month',
       ],
     ],
     [{ until: '2020-01-01' }, ['--until: needs --since: a run with an upper bound has both']],
     [
       { since: '2020-01-01', each: 'P7D', again: true },
-      ['--each: needs --since and --until', '--again: needs --since and --until'],
+      ['--again: needs --since and --until', '--each: needs --since and --until'],
     ],
     [{ since: '2126-01-01' }, ['--since: must not be in the future: it has no reports yet']],
     [{ parallel: '0' }, ['--parallel: must be at least 1']],

@@ -10,6 +10,7 @@ import { runLocally } from '../../lib/local/run.ts';
 import type { StartOptions, Target } from '../../lib/operator/target.ts';
 import type { StartRequest } from '../../lib/core/steps/start-input.ts';
 import { startExports as startOn, type StartSettings } from '../../lib/operator/start-exports.ts';
+import type { RequestedStart } from '../../lib/operator/bounded-start.ts';
 import type { CommandContext } from '../../lib/operator/context.ts';
 import { anExportDefinition, anExportRequest, aRunResult, at, someLimits } from '../support/builders.ts';
 import { cursorAt, scriptedService, someReports } from '../support/export/scripted-service.ts';
@@ -364,6 +365,75 @@ describe('the end of a start', () => {
     const shown = linesOf(written.stdout + written.stderr).map((line) => line.replace(/ in \d+\.\d s\)/, ' in 0.0 s)'));
     expect(shown).toEqual(lines);
   });
+});
+
+describe('a period with --each', () => {
+  const since = at('2026-01-01T00:00:00Z');
+  const until = at('2026-04-01T00:00:00Z');
+  const series = { since, until, each: 'month', parallel: 2 };
+  const dates = { unitMs: 1_000, zone: 'UTC', upperBound: 'date.lt' };
+  const [january, february] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z'].map(at);
+
+  /** The start of each bounded run ends as `endOf` says. */
+  async function startSeries(request: RequestedStart, endOf: (start: StartRequest) => RunEnd) {
+    const requests: StartRequest[] = [];
+    const open = async () => ({
+      definition: anExportDefinition({ name: 'daily', dates }),
+      log: { async *boundedStates() {} },
+      start: async (start: StartRequest) => {
+        requests.push(start);
+        return endOf(start);
+      },
+    });
+    const { context, written } = aContext();
+    const settings = { ...oneByOne, request };
+    const status = await startExports({ option: '--stack Reports', open }, ['daily'], settings, context);
+    return { requests, written, status };
+  }
+
+  it('starts one bounded run once the last one has completed, and says how each ended', async () => {
+    const { requests, written, status } = await startSeries(series, (start) =>
+      start.since === february
+        ? { status: 'skipped', reason: 'run x has exported these bounds', done: true }
+        : completed('daily', { ...start, bounded: true }),
+    );
+    expect(status).toBe(0);
+    expect(requests).toEqual([
+      { since, until: february, parallel: 2 },
+      { since: february, until: '2026-03-01T00:00:00Z', parallel: 2 },
+      { since: '2026-03-01T00:00:00Z', until, parallel: 2 },
+    ]);
+    expect(linesOf(written.stdout).filter((line) => /^\w/.test(line))).toEqual([
+      expect.stringMatching(/^Completed: daily/),
+      'Done: daily',
+      expect.stringMatching(/^Completed: daily/),
+    ]);
+    expect(linesOf(written.stderr)[0]).toBe(
+      '3 bounded runs are left. This command starts one after the other, and must stay open until the end. ' +
+        'After an interruption, the same command continues',
+    );
+  });
+
+  it.each<[RunEnd, boolean, number]>([
+    [failed(), false, 1],
+    [failed(), true, 1],
+    [{ status: 'skipped', reason: 'execution x is still exporting run y' }, false, 130],
+    [startedEnd('daily'), false, 130],
+    [{ status: 'interrupted' }, false, 130],
+  ])(
+    'ends with the first run that does not complete, and says what is left: %j (again: %s)',
+    async (end, again, exit) => {
+      const { requests, written, status } = await startSeries({ ...series, again }, (start) =>
+        start.since === january ? completed('daily', { ...start, bounded: true }) : end,
+      );
+      expect(requests).toHaveLength(2);
+      expect(status).toBe(exit);
+      const from = again ? ` with --since ${february}` : '';
+      expect(linesOf(written.stdout + written.stderr)).toContain(
+        `  Left: ${february} to ${until}. To continue, run the same command again${from}.`,
+      );
+    },
+  );
 });
 
 describe('where the next run starts', () => {

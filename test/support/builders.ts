@@ -128,7 +128,6 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
   return aRun({
     until: at('2026-11-19T00:00:00Z'),
     bounded: true,
-    series: { until: at('2027-01-01T00:00:00Z'), each: 'month', again: true, parallel: 8, slice: 3_600_000 },
     lagMs: 60_000,
     slices: {
       count: 18,

@@ -1,11 +1,12 @@
 /**
- * Follows a run in AWS through all its executions, to its end, and a series through all its runs. Following only observes: it can be
- * interrupted at any time, and it survives a temporary outage of AWS's APIs, while the run continues.
+ * Follows a run in AWS through all its executions, to its end. Following only observes: it can be interrupted at any time, and it
+ * survives a temporary outage of AWS's APIs, while the run continues.
  */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
 import { isServerError, isThrottlingError, isTransientError } from '@smithy/core/retry';
 import * as z from 'zod/mini';
+import { definitionOfStart } from '../../core/bounded-runs.ts';
 import { isExportError } from '../../core/errors.ts';
 import {
   type ExportDefinition,
@@ -17,8 +18,7 @@ import {
 } from '../../core/model.ts';
 import type { EventSink, ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
 import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
-import { continuationName, nextPartName } from '../../core/state-machine/definition.ts';
-import { definitionFor } from '../../core/steps/begin-run.ts';
+import { continuationName } from '../../core/state-machine/definition.ts';
 import { parseStartInput } from '../../core/steps/start-input.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
@@ -60,7 +60,7 @@ const maxFailures = 20;
 const maxPollDelayMs = 30_000;
 
 /**
- * Follows an execution and those that continue its run and, if it exports part of a series, those of the other parts, until one fails.
+ * Follows an execution and those that continue its run.
  * Needs states:DescribeExecution, and states:GetExecutionHistory to report retries and waits.
  */
 export async function followExecution(
@@ -71,9 +71,8 @@ export async function followExecution(
 ): Promise<RunEnd> {
   const startedAt = runtime.now();
   let execution = firstExecution;
-  /** The run that is followed: of a series, that of one part. */
-  let part: FollowedPart = { input: startInput, startedBy: execution };
-  let lastPart: Extract<RunEnd, { readonly status: 'completed' }> | undefined;
+  const { stateName } = definitionOfStart(definition, parseStartInput(startInput));
+  const followed: FollowedRun = { startedBy: firstExecution };
   let incidentMs = 0;
   let failures = 0;
 
@@ -92,34 +91,19 @@ export async function followExecution(
   /** The end of the run; undefined while it is in progress. */
   const poll = async (): Promise<RunEnd | undefined> => {
     for (;;) {
-      part.stateName ??= (
-        await definitionFor({ definition, log, runtime }, parseStartInput(part.input), execution)
-      ).stateName;
       // The status is read before the progress, so that no progress before the end is missed.
       const described = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-      const active = (await log.exportState(part.stateName))?.active;
-      const events = active?.execution === execution ? await readEvents(log, active, part) : [];
+      const active = (await log.exportState(stateName))?.active;
+      const events = active?.execution === execution ? await readEvents(log, active, followed) : [];
       for (const event of events) emit(event);
       if (isActive(described)) {
         if (events.length === 0) await reportIncident();
         return undefined;
       }
-      const end = await readEnd(
-        { exportName: definition.name, stateName: part.stateName, log, store, notify },
-        described,
-      );
-      if (end.status === 'continued') {
-        ({ execution } = end);
-        notify(`The run continues in execution ${execution}`);
-      } else if (end.status === 'completed' && end.result.rest !== undefined) {
-        emit({ event: 'run-completed', ...end.result });
-        lastPart = end;
-        execution = siblingExecution(execution, nextPartName(end.result));
-        part = { input: end.result.rest, startedBy: execution };
-      } else if (end.status === 'skipped' && end.done === true && lastPart !== undefined) {
-        // The parts that were left have been exported by another series.
-        return { ...lastPart, result: { ...lastPart.result, rest: undefined } };
-      } else return end;
+      const end = await readEnd({ exportName: definition.name, stateName, log, store, notify }, described);
+      if (end.status !== 'continued') return end;
+      ({ execution } = end);
+      notify(`The run continues in execution ${execution}`);
     }
   };
 
@@ -141,7 +125,7 @@ export async function followExecution(
       if (!signal.aborted) throw error;
     });
   }
-  return { status: 'started', execution, run: part.run?.run ?? null };
+  return { status: 'started', execution, run: followed.run?.run ?? null };
 }
 
 const usualDelayMs = (followedMs: number): number =>
@@ -156,26 +140,23 @@ function mayPass(error: unknown): boolean {
   return isTemporary || error.name === 'ExecutionDoesNotExist';
 }
 
-interface FollowedPart {
-  readonly input: unknown;
+interface FollowedRun {
   readonly startedBy: string;
-  /** Of the export, or of the bounded run. */
-  stateName?: string;
   /** The run as it was when it was last read. */
   run?: Run;
   progress?: RunProgress;
 }
 
 /** What happened since the run was last read, as the events of the steps. A run that starts over is a new one. Only the newest page is known. */
-async function readEvents(log: PageLog, run: Run, part: FollowedPart): Promise<readonly ExportEvent[]> {
-  const isFirst = part.run === undefined;
-  const known = part.run?.run === run.run ? part.progress : undefined;
+async function readEvents(log: PageLog, run: Run, followed: FollowedRun): Promise<readonly ExportEvent[]> {
+  const isFirst = followed.run === undefined;
+  const known = followed.run?.run === run.run ? followed.progress : undefined;
   // Slices that were complete before are not read again.
   const progress = await readProgress(log, run, run.slices && known && walkedSlices(known));
-  Object.assign(part, { run, progress });
+  Object.assign(followed, { run, progress });
   const { totals } = progress;
   const about = { export: run.export, run: run.run, slices: run.slices && progress.counts };
-  const isResumed = isFirst && run.startedBy !== part.startedBy;
+  const isResumed = isFirst && run.startedBy !== followed.startedBy;
   const before = known?.totals ?? (isResumed ? totals : zeroTotals);
   const events: ExportEvent[] = [];
   if (known === undefined) {

@@ -31,12 +31,10 @@ export interface TaskState {
   readonly Next: string;
 }
 
-type Comparison = { readonly Variable: string } & (
+export type ChoiceRule = { readonly Variable: string; readonly Next: string } & (
   | { readonly StringEquals: string }
   | { readonly IsNull: boolean }
-  | { readonly IsPresent: boolean }
 );
-export type ChoiceRule = (Comparison | { readonly And: readonly Comparison[] }) & { readonly Next: string };
 
 export type State =
   | TaskState

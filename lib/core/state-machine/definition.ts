@@ -15,7 +15,6 @@
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
  *                     ─ finish ───▶ FinishRun ─▶ published? ─ yes ─▶ AnnounceCompleted ─▶ Completed
  *                                                           ─ no ──▶ Completed
- *                       part of a series: FinishRun ─▶ AnnouncePart ─▶ StartNextPart ─▶ Completed
  * any other action ─▶ UnknownAction ─▶ FailRun
  * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
  *                                            FailRun fails ─▶ FailureNotRecorded ─▶ AnnounceFailed
@@ -23,7 +22,7 @@
  */
 
 import type { ErrorName } from '../errors.ts';
-import type { LoopState, RunResult } from '../model.ts';
+import type { LoopState } from '../model.ts';
 import type { Catcher, State, StateMachine, TaskState, Template } from './asl.ts';
 import { retryAnything, retryWithBackoff, type StepName, stepNames, stepRetries } from './retry-policy.ts';
 
@@ -92,28 +91,10 @@ export function stateMachine(binding: DefinitionSubstitutions) {
         Type: 'Choice',
         Comment:
           'Without reports and with publishEmptyRuns: false, a run is not published, so there is nothing to announce',
-        Choices: [
-          {
-            And: [
-              { Variable: '$.rest', IsPresent: true },
-              { Variable: '$.manifest', IsNull: false },
-            ],
-            Next: 'AnnouncePart',
-          },
-          { Variable: '$.rest', IsPresent: true, Next: 'StartNextPart' },
-          { Variable: '$.manifest', IsNull: true, Next: 'Completed' },
-        ],
+        Choices: [{ Variable: '$.manifest', IsNull: true, Next: 'Completed' }],
         Default: 'AnnounceCompleted',
       },
       AnnounceCompleted: announceCompleted(binding, 'Completed'),
-      AnnouncePart: announceCompleted(binding, 'StartNextPart'),
-      StartNextPart: startExecution(
-        binding,
-        'The run is part of a series: starts the next one. Retries start the same execution',
-        // As `nextPartName` below.
-        { 'Name.$': "States.Format('{}-{}-next', $.export, $.run)", 'Input.$': '$.rest' },
-        'Completed',
-      ),
       UnknownAction: {
         Type: 'Pass',
         Comment:
@@ -176,9 +157,6 @@ export function stateMachine(binding: DefinitionSubstitutions) {
 export const continuationName = (
   ended: Pick<LoopState, 'export' | 'executionNumber'> & { readonly run: string },
 ): string => `${ended.export.split('/')[0]}-${ended.run}-${ended.executionNumber + 1}`;
-
-/** The name of the execution of the run after `run` in a series. A retry finds that it exists. */
-export const nextPartName = ({ export: name, run }: Pick<RunResult, 'export' | 'run'>): string => `${name}-${run}-next`;
 
 /** Only an earlier attempt of the same state can have started an execution with this name. */
 const alreadyStarted = 'StepFunctions.ExecutionAlreadyExistsException';

@@ -8,7 +8,7 @@
  * A start with two bounds begins a bounded run, which has a state of its own (`../bounded-runs.ts`). No other bounded run overlaps it.
  */
 
-import { assertBoundable, assertNoOverlap, boundedDefinition, exportedBy, partsOf } from '../bounded-runs.ts';
+import { assertBoundable, assertNoOverlap, definitionOfStart, exportedBy } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
@@ -22,7 +22,6 @@ import {
   type Run,
   type RunLimits,
   type RunSlices,
-  type Series,
 } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { chooseSlices } from '../slices.ts';
@@ -41,7 +40,7 @@ export type BeginRunOutcome =
 
 interface SkippedStart {
   readonly reason: string;
-  /** Set if a bounded run, or each of a series, has been exported already. */
+  /** Set if the bounds of a bounded run have been exported already. */
   readonly done?: true | undefined;
 }
 
@@ -57,7 +56,7 @@ export async function beginRun(
 ): Promise<BeginRunOutcome> {
   const { log, emit } = deps;
   const input = parseStartInput(command.input);
-  const definition = await definitionFor(deps, input, command.execution);
+  const definition = definitionFor(deps, input);
   const { stateName } = definition;
   const decision = await updateState(log, stateName, async (state) => {
     const decided = await decide({ ...deps, definition }, state, input, command.execution);
@@ -100,50 +99,16 @@ function boundsToCheck(
 }
 
 /**
- * What the start exports: the export, or a bounded run of it. Of a series, the first run that is left.
- * @throws ConfigurationError if the bounds do not fit
+ * The definition of the run that the start begins or resumes.
+ * @throws ConfigurationError if its bounds, or its slices, do not fit
  */
-export async function definitionFor(
-  { definition, log, runtime }: Pick<BeginRunDependencies, 'definition' | 'log' | 'runtime'>,
+export function definitionFor(
+  { definition, runtime }: Pick<BeginRunDependencies, 'definition' | 'runtime'>,
   input: StartInput,
-  execution: string,
-): Promise<ExportDefinition> {
+): ExportDefinition {
   // A start may name the state of a bounded run as its export.
   assertBoundable(definition, input.continues === undefined ? { ...input, ...definition.bounds } : {}, runtime.now());
-  const parts = boundedParts(definition, input);
-  for (const bounded of parts) {
-    const state = await log.exportState(bounded.stateName);
-    const isLeft = exportedBy(state, definition.request) === undefined || input.again === true;
-    // The execution has completed this one, so it begins no other.
-    if (isLeft || (state !== undefined && hasHadRun(state, execution))) return bounded;
-  }
-  return parts.at(-1) ?? definition;
-}
-
-/** The bounded runs that a start exports, the oldest first. None if it is a regular start, or names the state of one bounded run. */
-const boundedParts = (definition: ExportDefinition, input: StartInput): readonly ExportDefinition[] =>
-  definition.bounds === undefined
-    ? partsOf(input, definition.dates).map((bounds) => boundedDefinition(definition, bounds))
-    : [];
-
-/** What the execution with this start input has begun: of a series, the run that it owns. */
-export async function startedDefinition(
-  { definition, log }: Pick<BeginRunDependencies, 'definition' | 'log'>,
-  input: unknown,
-  execution: string,
-): Promise<ExportDefinition> {
-  let parts: readonly ExportDefinition[];
-  try {
-    parts = boundedParts(definition, parseStartInput(input));
-  } catch {
-    // BeginRun has refused such an input.
-    return definition;
-  }
-  for (const bounded of parts) {
-    if ((await log.exportState(bounded.stateName))?.active?.execution === execution) return bounded;
-  }
-  const [first, last] = [parts[0]?.bounds, parts.at(-1)?.bounds];
-  return first && last ? boundedDefinition(definition, { since: first.since, until: last.until }) : definition;
+  return definitionOfStart(definition, input);
 }
 
 /** What an execution does, before it is recorded. */
@@ -200,9 +165,7 @@ export async function decide(
   if (progress.last?.repeats || hasTooFewReports(deps.definition, active, progress)) {
     return start(deps, state, input, execution);
   }
-  // The bounds of a bounded run are those of its state. A series is named by those of all its runs.
-  const named = deps.definition.bounds === undefined ? input : { slice: input.slice };
-  const contradiction = contradictionOf(active, progress.isComplete, deps.definition, named);
+  const contradiction = contradictionOf(active, progress.isComplete, deps.definition, input);
   // Nothing is lost with a run without a logged page, and a new one also exports what has appeared since. Bounds that are
   // named stay the same, so a bounded run is resumed.
   const isReplaceable = contradiction !== undefined || deps.definition.bounds === undefined;
@@ -210,12 +173,11 @@ export async function decide(
   if (contradiction !== undefined) throw contradiction;
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
   const { limits, slicing } = deps.definition;
-  const series = seriesOf(input, active.series) ?? active.series;
-  const parallel = input.parallel ?? series?.parallel ?? slicing.parallel;
+  const parallel = input.parallel ?? slicing.parallel;
   const isDoubtful = active.slices !== undefined && (await isRootDoubtful(deps, active.slices, progress));
   const how = { parallel, isRootDoubtful: isDoubtful };
   const slices = active.slices && slicesOfStart(active.slices, progress, limits, how);
-  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), slices, series });
+  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), slices });
 }
 
 /**
@@ -273,19 +235,6 @@ function slicesOfStart(
   };
 }
 
-/** A start that continues a series need not repeat how that was started. With `again`, it would begin with the first run again. */
-function seriesOf({ until, each, again, parallel, slice }: StartInput, before?: Series): Series | undefined {
-  if (until === undefined || each === undefined) return undefined;
-  const known = before?.until === until && before.each === each ? before : undefined;
-  return {
-    until,
-    each,
-    again: again ?? known?.again,
-    parallel: parallel ?? known?.parallel,
-    slice: slice ?? known?.slice,
-  };
-}
-
 const skip = (reason: string, done?: true): StateChange<Decision> => ({ result: { act: 'skip', reason, done } });
 
 /**
@@ -321,7 +270,6 @@ async function start(
     since,
     until,
     bounded: bounds === undefined ? undefined : true,
-    series: seriesOf(input),
     lagMs,
     slices: chooseSlices(period, chosen, dates, state.lastCompleted),
     request,

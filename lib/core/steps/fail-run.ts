@@ -7,13 +7,14 @@
  */
 
 import * as z from 'zod/mini';
+import { definitionOfStart } from '../bounded-runs.ts';
 import type { ErrorName } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
-import { type FailedRun, zeroTotals } from '../model.ts';
+import { type ExportDefinition, type FailedRun, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { startedDefinition } from './begin-run.ts';
 import { updateState, withoutRun } from './export-state.ts';
+import { parseStartInput } from './start-input.ts';
 import { readProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 
@@ -33,10 +34,10 @@ const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedErro
  * Never removes a page.
  */
 export async function failRun(
-  { log, runtime, emit, ...deps }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
+  { log, runtime, emit, definition: named }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
   command: { readonly failure: unknown; readonly execution: string; readonly startInput?: unknown },
 ): Promise<FailedRun> {
-  const definition = await startedDefinition({ log, ...deps }, command.startInput, command.execution);
+  const definition = definitionOfInput(named, command.startInput);
   const { error, message } = parseFailure(command.failure);
   const { bounds } = definition;
   const ofDefinition = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
@@ -70,6 +71,15 @@ export async function failRun(
   });
   emit({ event: 'run-failed', page, ...failed });
   return failed;
+}
+
+function definitionOfInput(definition: ExportDefinition, startInput: unknown): ExportDefinition {
+  try {
+    return definitionOfStart(definition, parseStartInput(startInput));
+  } catch {
+    // BeginRun has refused such an input.
+    return definition;
+  }
 }
 
 /** What the state machine adds to the error, which it has already: it sends both in one event. */

@@ -78,7 +78,6 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     watermark: completion.watermark ?? null,
     ...content.totals,
     manifest: completion.isPublished ? manifest : null,
-    rest: restOfSeries(run),
   };
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run), log));
   try {
@@ -115,13 +114,6 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     const change = { ...idle, watermark, firstStart: watermark ? undefined : firstStart, lastCompleted };
     return { change, result: lastCompleted };
   });
-}
-
-/** What starts the next run of the series that `run` is part of, if there is one. */
-function restOfSeries({ export: name, until, series }: Run): RunResult['rest'] {
-  if (until === undefined || series === undefined || epochMsOf(until) >= epochMsOf(series.until)) return undefined;
-  const slice = series.slice && `PT${series.slice / 1_000}S`;
-  return { export: name, since: until, ...series, slice: slice || undefined };
 }
 
 /** The next start exports the slice from its beginning. Its completion is decided again then. */

@@ -4,7 +4,7 @@
  */
 
 import * as z from 'zod/mini';
-import { definitionOfState, isEach } from '../bounded-runs.ts';
+import { definitionOfState } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition } from '../model.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
@@ -29,8 +29,6 @@ const fields = {
   since: instantSchema,
   /** The upper bound of a bounded run, which also needs `since`. */
   until: instantSchema,
-  /** In a number of bounded runs, one after the other, each of which is so long: a duration, or `month`. */
-  each: z.string().check(z.refine(isEach, 'must be a duration, such as P7D, or month')),
   /** Exports the same bounds again, although they were exported. */
   again: z.boolean(),
   /** How many slices of the run are walked at the same time. */
@@ -53,15 +51,10 @@ export const startInputSchema = z.partial(z.strictObject(fields)).check(
     path: ['until'],
     error: 'needs since: a run with an upper bound has both',
   }),
-  ...(['each', 'again'] as const).map((field) =>
-    z.refine<{ readonly [name in 'each' | 'again' | 'until']?: unknown }>(
-      (input) => !input[field] || input.until !== undefined,
-      {
-        path: [field],
-        error: 'needs since and until',
-      },
-    ),
-  ),
+  z.refine(({ again, until }) => again !== true || until !== undefined, {
+    path: ['again'],
+    error: 'needs since and until',
+  }),
 );
 /**
  * The state machine writes this input for its next execution. After a rollback of the deployment, the execution before may

@@ -21,7 +21,7 @@ export async function abandonCommand(call: Call): Promise<number> {
     stderr.write(`Run ${run.run} of export ${name}, ${period}: ${plural(pages, 'page')} stored, none published.\n`);
     stderr.write(
       bounded === true
-        ? 'An abandoned run is never published. Another start with these bounds begins a new one. A series that it is part of ends.\n'
+        ? 'An abandoned run is never published. Another start with these bounds begins a new one.\n'
         : 'An abandoned run is never published. The next start begins a new run, which exports its reports again.\n',
     );
     if ((await executions.status(run.execution)) === 'running') {

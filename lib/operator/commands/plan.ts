@@ -3,7 +3,7 @@
 import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from '../target.ts';
-import type { StartRequest } from '../../core/steps/start-input.ts';
+import type { RequestedStart } from '../bounded-start.ts';
 import { type Call, exitStatuses, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { coarseDuration } from '../output/format.ts';
@@ -83,7 +83,7 @@ interface Row extends Partial<UnreadableExport>, Requested {
 async function planExport(
   target: ExportTarget,
   row: Row,
-  start: StartRequest,
+  start: RequestedStart,
   { request = false, toEnd = false }: Call['options'],
   notify: (text: string) => void,
 ): Promise<void> {

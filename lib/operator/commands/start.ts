@@ -8,7 +8,7 @@ import { startExports } from '../start-exports.ts';
 /** Resolves to the exit status of the runs if they are followed. Local runs always are. */
 export async function startCommand(call: Call): Promise<number> {
   const { names, options, problems } = call;
-  const { stack, all = false, follow = false } = options;
+  const { stack, all = false, each, follow = false } = options;
   const request = readStartRequest(options, problems);
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   if (options.maxAttempts !== undefined && stack !== undefined) {
@@ -16,7 +16,9 @@ export async function startCommand(call: Call): Promise<number> {
   }
   if (all && names.length > 0) problems.push('--all: starts every export; leave out the names of exports');
   const isStack = stack !== undefined;
-  const start = { request, follow: follow || !isStack, maxAttempts, concurrent: isStack, command: 'start' };
+  // The command begins the next bounded run once the last one has completed.
+  const isFollowed = follow || !isStack || each !== undefined;
+  const start = { request, follow: isFollowed, maxAttempts, concurrent: isStack, command: 'start' };
   const action = async (target: Target) =>
     await startExports(target, await selectExports(target, names, all), start, call);
   return await runOnTarget(call, action, { handlesInterruption: true });

@@ -6,7 +6,7 @@
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import type { Retry } from '../../local/execution.ts';
-import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
+import { bytes, coarseDuration, delay, plural, sliceCounts } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 /** What the events of a run have shown so far. Unknown values are null. */
@@ -99,9 +99,9 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
 }
 
 /** The events that are no warnings. */
-const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed', 'run-completed']);
+const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed']);
 
-/** What to say of an event. The last run of a start has an end of its own, pages are counted, and only functions wait for slots. */
+/** What to say of an event. The start says how its run ends, pages are counted, and only functions wait for slots. */
 function messageOf(event: ExportEvent): string | undefined {
   switch (event.event) {
     case 'run-started':
@@ -110,10 +110,6 @@ function messageOf(event: ExportEvent): string | undefined {
       const { run, pages, slices } = event;
       const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
       return `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})`;
-    }
-    case 'run-completed': {
-      const { rest, run, since, until } = event;
-      return rest && `Completed: ${since} to ${until} (${totals(event)}, run ${run})`;
     }
     case 'run-restarted':
       return `Starting over as run ${event.run}, because run ${event.abandoned} cannot continue: ${event.reason}`;
@@ -131,6 +127,7 @@ function messageOf(event: ExportEvent): string | undefined {
     case 'page-exported':
     case 'page-adopted':
     case 'waiting-for-slot':
+    case 'run-completed':
     case 'run-failed':
     case 'run-skipped':
       return undefined;

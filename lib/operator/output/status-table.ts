@@ -198,13 +198,13 @@ function detailsOf(view: ExportView, { now, program, option }: StatusTableOption
     }
   }
   for (const run of bounded.unfinished) {
-    const { since, until, series, state } = run;
-    const bounds = `--since ${since} --until ${series?.until ?? until} ${series === null ? '' : `--each ${series.each} `}`;
+    const { since, until, state } = run;
+    const bounds = `--since ${since} --until ${until} `;
     const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
     details.push(['bounded run', text, stateStyles[state]], ...runDetails(run, now));
     if (canResume(run)) details.push(command(resumeLabel(run), 'start', bounds));
   }
-  // A series may have hundreds, so only the newest one is shown.
+  // There may be hundreds, so only the newest one is shown.
   const { completed, newest } = bounded;
   if (newest !== null) {
     const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;

@@ -2,7 +2,7 @@
 
 import { describe, expect } from 'vitest';
 import { manualName } from '../../../lib/aws/step-functions/executions.ts';
-import { continuationName, nextPartName } from '../../../lib/core/state-machine/definition.ts';
+import { continuationName } from '../../../lib/core/state-machine/definition.ts';
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { createRunId } from '../../../lib/core/storage/keys.ts';
 import { fc, test } from '../../support/property.ts';
@@ -31,10 +31,4 @@ describe('the name of an execution', () => {
       expect(continued.length).toBeLessThanOrEqual(80);
     },
   );
-
-  test.prop([exportName, run])('of the next run of a series has the export and the run before', (name, id) => {
-    const next = nextPartName({ export: name, run: id });
-    expect(next).toBe(`${name}-${id}-next`);
-    expect(next.length).toBeLessThanOrEqual(80);
-  });
 });

@@ -8,7 +8,6 @@ import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, at } from '../../support/builders.ts';
 import {
   anExportBench,
@@ -839,76 +838,5 @@ describe('a bounded run', () => {
     const bench = aBench({ definition: { lagMs: 60 * minute } });
     const end = failed(await bench.start({ since, until: '2026-11-20T01:30:00Z' }));
     expect(end.message).toContain('must not be after 2026-11-20T01:00:00Z, which is now less the lag');
-  });
-});
-
-describe('a series of bounded runs', () => {
-  const series = { ...bounds, each: 'PT5M', parallel: 2, slice: 'PT1M' };
-
-  async function startAll(bench: Bench, input: object): Promise<ExecutionOutcome[]> {
-    const ends = [await bench.start(input)];
-    for (;;) {
-      const end = ends.at(-1);
-      if (end?.status !== 'completed' || end.result.rest === undefined) return ends;
-      ends.push(await bench.start(end.result.rest));
-    }
-  }
-
-  it('publishes each part on its own, and each starts the next one', async () => {
-    const bench = aBench();
-    const ends = (await startAll(bench, series)).map(completed);
-    expect(ends.map((end) => [end.since, end.until])).toEqual([
-      ['2026-11-01T00:00:00Z', '2026-11-01T00:05:00Z'],
-      ['2026-11-01T00:05:00Z', '2026-11-01T00:10:00Z'],
-      ['2026-11-01T00:10:00Z', '2026-11-01T00:12:00Z'],
-    ]);
-    expect(ends.flatMap(({ manifest }) => reportIdsOf(bench, manifest))).toEqual(all);
-    expect(ends[0]?.rest).toEqual({
-      export: bench.deps.definition.name,
-      ...series,
-      since: '2026-11-01T00:05:00Z',
-      slice: 'PT60S',
-    });
-  });
-
-  it('stops at a part that fails, and continues with what is left', async () => {
-    let isDown = true;
-    const bench = aBench({
-      script: failing('ContractError', (request) => isDown && request.since >= '2026-11-01T00:05:00Z'),
-    });
-    const [first, second, ...others] = await startAll(bench, series);
-    expect([first?.status, second?.status, others.length]).toEqual(['completed', 'failed', 0]);
-    isDown = false;
-    const ends = (await startAll(bench, series)).map(completed);
-    expect(ends.map((end) => end.since)).toEqual(['2026-11-01T00:05:00Z', '2026-11-01T00:10:00Z']);
-    expect(await bench.start(series)).toMatchObject({ status: 'skipped', done: true });
-    expect(ends.flatMap(({ manifest }) => reportIdsOf(bench, manifest))).toEqual(ids(6, 12));
-  });
-
-  it('that exports its bounds again continues with all that is left, whether or not the start says so', async () => {
-    let isDown = false;
-    const bench = aBench({
-      script: failing('ContractError', (request) => isDown && request.since >= '2026-11-01T00:05:00Z'),
-    });
-    await startAll(bench, series);
-    isDown = true;
-    const [, second] = await startAll(bench, { ...series, again: true });
-    expect(second?.status).toBe('failed');
-    isDown = false;
-    const { parallel: _, slice: __, ...named } = series;
-    const ends = await startAll(bench, named);
-    expect(ends.map(completed).map((end) => end.since)).toEqual(['2026-11-01T00:05:00Z', '2026-11-01T00:10:00Z']);
-    expect(completed(ends[0] as ExecutionOutcome).rest).toMatchObject({ again: true, parallel: 2, slice: 'PT60S' });
-  });
-
-  it('has calendar months', async () => {
-    const bench = anExportBench({ reports: someReports(2) });
-    const ends = await startAll(bench, { since: '2026-08-15T00:00:00Z', until: '2026-11-10T00:00:00Z', each: 'month' });
-    expect(ends.map(completed).map((end) => end.since)).toEqual([
-      '2026-08-15T00:00:00Z',
-      '2026-09-01T00:00:00Z',
-      '2026-10-01T00:00:00Z',
-      '2026-11-01T00:00:00Z',
-    ]);
   });
 });

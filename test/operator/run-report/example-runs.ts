@@ -23,7 +23,6 @@ export const aRunView = (overrides: Partial<RunView> = {}): RunView => ({
   run: asRunId('20261120T020000Z-1f3a5cb2d407'),
   state: 'completed',
   since: at('2026-11-19T02:00:01Z'),
-  series: null,
   slices: null,
   request: null,
   lastFailure: null,

@@ -1,4 +1,4 @@
-/** What operators do with bounded runs: they start them beside the scheduled ones, in parts and again, and complete what they have begun. */
+/** What operators do with bounded runs: they start them beside the scheduled ones, and again, and complete what they have begun. */
 
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { ObservedExport } from '../invariants/observations.ts';
@@ -12,17 +12,11 @@ const hour = 60 * minute;
 interface BoundedInput {
   readonly since: string;
   readonly until: string;
-  readonly each?: string;
   readonly parallel?: number;
   readonly slice?: string | undefined;
 }
 
-const kinds = [
-  'bounded-start',
-  'bounded-start-parts',
-  'bounded-start-again',
-  'bounded-restart',
-] as const satisfies readonly FaultKind[];
+const kinds = ['bounded-start', 'bounded-start-again', 'bounded-restart'] as const satisfies readonly FaultKind[];
 
 /** Few bounds, so that several starts have the same. They are before any moment to which a clock may be set. */
 export function scheduleBoundedRuns(
@@ -41,7 +35,7 @@ export function scheduleBoundedRuns(
   /** The first input with each bounds, in the order in which they were started. */
   const started = new Map<string, BoundedInput>();
   const startNow = (execution: string, input: BoundedInput, flags: object) => {
-    const key = `${input.since} ${input.until} ${input.each}`;
+    const key = `${input.since} ${input.until}`;
     if (!started.has(key)) started.set(key, input);
     // As JSON: without what is undefined.
     const all = JSON.parse(JSON.stringify({ export: name, ...input, ...flags })) as object;
@@ -62,7 +56,6 @@ export function scheduleBoundedRuns(
       const input: BoundedInput = {
         since: instantOf(since),
         until: instantOf(since + rng.pick([4, 6, 12]) * hour + rng.pick([0, 0, 7_000])),
-        ...(kind === 'bounded-start-parts' ? { each: rng.pick(['PT3H', 'PT5H']) } : {}),
         ...(rng.chance(0.6) ? { parallel: Math.min(rng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4) } : {}),
         ...(rng.chance(0.3) ? { slice: rng.pick(['PT1H', 'PT2H']) } : {}),
       };
@@ -70,7 +63,7 @@ export function scheduleBoundedRuns(
       time.after(at + rng.between(0, withinMs) - time.now(), () => startNow(execution, input, flags));
     }
   }
-  // A part that fails ends its series, with which the same start continues. Without `slice`: a run that has begun keeps its cuts.
+  // The same start completes what is unfinished. Without `slice`: a run that has begun keeps its cuts.
   [150, 210, 270, 330].forEach((minutes, attempt) =>
     time.after(faultsEndAt + minutes * minute - time.now(), () => {
       [...started.values()].forEach((input, index) =>

@@ -152,7 +152,6 @@ const rates: Partial<FaultRates> = {
   'manual-start-sliced': 0.01,
   'execution-stopped': 0.02,
   'bounded-start': 0.02,
-  'bounded-start-parts': 0.01,
   'bounded-start-again': 0.01,
   'bounded-restart': 0.01,
   'start-delayed': 0.1,

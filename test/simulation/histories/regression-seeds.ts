@@ -76,7 +76,7 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   {
     seed: '60001817',
     pages: 12,
-    defect: 'an invariant was too strict: a series met an unfinished run with slices of another length',
+    defect: 'an invariant was too strict: a start met an unfinished run with slices of another length',
   },
   {
     seed: '83000322',
@@ -92,7 +92,7 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     seed: '90005607',
     pages: 12,
     defect:
-      'an invariant was too strict: a series met the damaged page of a bounded run before an operator had repaired it',
+      'an invariant was too strict: a start met the damaged page of a bounded run before an operator had repaired it',
   },
   {
     seed: '90007863',

@@ -126,8 +126,7 @@ export function checkCompletion(
 }
 
 /**
- * Whether a bounded run was refused because it overlaps another one, or has slices of another length. A series can meet such a run long
- * after it began. Another start completes the run.
+ * Whether a bounded run was refused because it overlaps another one, or has slices of another length. Another start completes that run.
  */
 const isRefusedBoundedRun = ({ input, error, cause = '' }: SimulatedExecution): boolean =>
   isBounded(input) &&
@@ -136,7 +135,7 @@ const isRefusedBoundedRun = ({ input, error, cause = '' }: SimulatedExecution): 
 
 /**
  * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the first report has
- * repaired the run. The executions before may have been stopped, so the first report may be late; and the next part of a series may follow it.
+ * repaired the run. The executions before may have been stopped, so the first report may be late.
  * Each of several damaged pages of a run is reported after the repair of the one before it. A report of a whole run names no page.
  */
 function isReportOfDamage(

@@ -19,7 +19,6 @@ export function getPath(data: unknown, path: string): unknown {
 }
 
 /** Whether `data` has a value at `path`, a field of its own. */
-export const hasPath = (data: unknown, path: string): boolean => path.slice('$.'.length) in (data as object);
 
 /** `data` with `result` at a ResultPath. Path undefined: the result replaces the data. null: the result is discarded. */
 export function setPath(data: unknown, path: string | null | undefined, result: unknown): unknown {

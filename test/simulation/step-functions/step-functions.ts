@@ -8,7 +8,7 @@
 
 import type { ChoiceRule, Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';
 import type { VirtualTime } from '../world/virtual-time.ts';
-import { type Context, getPath, hasPath, resolveTemplate, setPath } from './data-flow.ts';
+import { type Context, getPath, resolveTemplate, setPath } from './data-flow.ts';
 
 /** The events that the history of a Standard execution can hold (Step Functions Developer Guide, "Quotas"). */
 export const maxHistoryEvents = 25_000;
@@ -274,10 +274,7 @@ async function runState(
   }
 }
 
-/** `And` stops at the first comparison that is false. */
 function isTrue(rule: ChoiceRule, data: unknown): boolean {
-  if ('And' in rule) return rule.And.every((each) => isTrue({ ...each, Next: rule.Next }, data));
-  if ('IsPresent' in rule) return hasPath(data, rule.Variable) === rule.IsPresent;
   const value = getPath(data, rule.Variable);
   return 'IsNull' in rule ? (value === null) === rule.IsNull : value === rule.StringEquals;
 }

@@ -74,7 +74,6 @@ export const faultKinds = [
   'redrive',
   // An operator starts bounded runs, or a run with other slices.
   'bounded-start',
-  'bounded-start-parts',
   'bounded-start-again',
   'bounded-restart',
   'manual-start-sliced',
@@ -120,7 +119,6 @@ const weights: Partial<FaultRates> = {
   rollback: 30,
   redrive: 10,
   'bounded-start': 12,
-  'bounded-start-parts': 12,
   'bounded-start-again': 12,
   'bounded-restart': 6,
   'manual-start-sliced': 6,
@@ -140,6 +138,8 @@ export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {
   return Object.fromEntries(
     faultKinds.map((kind) => {
       const kindRng = laterKinds.has(kind) ? laterRng : rng;
+      // A kind that is no longer drawn must not change what is drawn after it.
+      for (let draw = 0; kind === 'bounded-start-again' && draw < 2; draw += 1) laterRng.next();
       const isUsed = kindRng.chance(shareOfKinds);
       const rate = baseRate * (weights[kind] ?? 1) * 4 ** kindRng.between(-1, 1);
       return [kind, isUsed ? Math.min(rate, 0.5) : 0];
