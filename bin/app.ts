@@ -4,11 +4,13 @@ import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { contextKey, defaultStackName, inContext, readSettings } from '../lib/cdk/settings/read-settings.ts';
 import { ReportExporterStack } from '../lib/cdk/stack.ts';
+import { acceptFindings } from './accepted-findings.ts';
 
 const app = new App();
 try {
   const settings = readSettings(app.node.tryGetContext(contextKey), inContext);
   new ReportExporterStack(app, settings.stackName ?? defaultStackName, { settings });
+  acceptFindings(app);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   app.synth();
 } catch (error) {

@@ -16,15 +16,9 @@ import { environmentVariable, type FunctionSettings } from '../settings/deployed
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './code/function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
-import { acknowledgeWildcard } from './nag-suppressions.ts';
 import type { FunctionNetwork } from './network.ts';
-import {
-  grantNetworkInterfaces,
-  grantPageLog,
-  grantPageStore,
-  grantSecrets,
-  type ServiceStores,
-} from './permissions.ts';
+import { grantNetworkInterfaces, grantPageLog, grantPageStore, grantSecrets } from './permissions.ts';
+import type { ServiceStores } from './stores.ts';
 
 export type ServiceFunctions = Readonly<Record<StepName, LambdaFunction>>;
 
@@ -46,7 +40,7 @@ export interface ServiceFunctionsProps {
 export function createFunctions(scope: Construct, props: ServiceFunctionsProps): ServiceFunctions {
   const configs = functionConfigs(props);
   return withFunctionCode(scope, props.settings, (code) =>
-    byStep((step) => createFunction(scope, step, configs[step], code(step), props)),
+    byStep((step) => createFunction(scope, step, { ...configs[step], code: code(step) }, props)),
   );
 }
 
@@ -93,8 +87,7 @@ function functionConfigs({
 function createFunction(
   scope: Construct,
   id: StepName,
-  { description, memoryMebibytes, ephemeralStorageMebibytes, grants }: FunctionConfig,
-  code: Code,
+  { description, code, memoryMebibytes, ephemeralStorageMebibytes, grants }: FunctionConfig & { readonly code: Code },
   { stores, environment, limits, logs, tracing, network }: ServiceFunctionsProps,
 ): LambdaFunction {
   // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
@@ -102,10 +95,7 @@ function createFunction(
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
   logGroup.grantWrite(role);
   for (const grant of grants) grant(role, stores);
-  const isInVpc = network.vpc !== undefined;
-  if (isInVpc) grantNetworkInterfaces(role, network);
-  if (tracing || isInVpc)
-    acknowledgeWildcard(role, '*', 'X-Ray and the Describe actions of EC2 do not support resource-level permissions');
+  if (network.vpc !== undefined) grantNetworkInterfaces(role, network);
   return new LambdaFunction(scope, id, {
     description,
     code,

@@ -5,42 +5,13 @@
  */
 
 import { ArnFormat, Stack } from 'aws-cdk-lib';
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { Effect, Grant, type IGrantable, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { IConstruct } from 'constructs';
-import { acknowledgeWildcard } from './nag-suppressions.ts';
 import type { FunctionNetwork } from './network.ts';
-
-/** What a service reads and writes. */
-export interface ServiceStores {
-  readonly serviceName: string;
-  readonly bucket: IBucket;
-  /** The prefix of every key of the service in the bucket. */
-  readonly prefix: string;
-  readonly table: ITable;
-  /** The API key. Undefined: the service needs none. */
-  readonly secret: ISecret | undefined;
-  /** Whether its refresh token is replaced by uses. */
-  readonly isSecretRenewed: boolean;
-  /** The client certificate, and the credentials for the proxy. */
-  readonly networkSecrets: readonly ISecret[];
-  readonly keys: StorageKeys;
-  /** Whether pages and manifests have tags. */
-  readonly hasObjectTags: boolean;
-}
-
-/** The customer managed keys of what a service stores. Undefined: a key that AWS owns or manages. */
-export interface StorageKeys {
-  readonly bucket: IKey | undefined;
-  readonly table: IKey | undefined;
-  /** That of the API key. */
-  readonly secret: IKey | undefined;
-  /** That of the client certificate and the credentials for the proxy. */
-  readonly networkSecrets: IKey | undefined;
-}
+import type { ServiceStores } from './stores.ts';
 
 export function grantPageLog(role: Role, { serviceName, table, keys }: ServiceStores): void {
   role.addToPolicy(
@@ -66,7 +37,6 @@ export function grantPageStore(role: Role, { bucket, prefix, keys, hasObjectTags
   const objects = bucket.arnForObjects(`${prefix}*`);
   const actions = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'];
   grant(role, hasObjectTags ? [...actions, 's3:PutObjectTagging'] : actions, objects);
-  acknowledgeWildcard(role, objects, 'The objects of this service; no objects with another prefix are accessible');
   // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
   // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
   // objects, but no content.
@@ -155,14 +125,6 @@ export function grantNetworkInterfaces(role: Role, { vpcSubnets, securityGroups 
       conditions: { Null: { 'lambda:SourceFunctionArn': 'false' } },
     }),
   );
-  acknowledgeWildcard(
-    role,
-    interfaces,
-    'Lambda creates and names the network interfaces, and AWS documents this resource for their deletion',
-  );
-  for (const arn of network) {
-    acknowledgeWildcard(role, arn, 'One subnet or security group; the wildcard is the account, which may share it');
-  }
 }
 
 function grant(role: Role, actions: string[], resource: string): void {

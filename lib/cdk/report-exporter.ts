@@ -1,19 +1,19 @@
 /** The construct for one service and its exports. */
 
-import { ArnFormat, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { ArnFormat, Stack } from 'aws-cdk-lib';
 import { Alarm, Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { type IEventBus, type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Schedule, ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { CfnStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import {
@@ -25,37 +25,20 @@ import {
 } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
 import { detailTypes, eventSource } from '../core/state-machine/definition.ts';
-import {
-  type FunctionEnvironment,
-  functionSettings,
-  serviceMetadata,
-  type ServiceOutput,
-  serviceOutputSuffix,
-  type ServiceResources,
-  settingsVersion,
-  type StorageClass,
-} from '../settings/deployed-settings.ts';
-import type { NetworkSettings } from '../settings/network-settings.ts';
+import { functionSettings, serviceMetadata, type StorageClass } from '../settings/deployed-settings.ts';
+import { findSimilarNames } from '../settings/deployment-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
-import { needsSecret, renewsSecret } from '../service/api/auth/kinds.ts';
-import type { ServiceSettings } from '../settings/settings.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';
 import { functionNetwork } from './network.ts';
-import { grantReadObjects, type StorageKeys } from './permissions.ts';
+import { createServiceOutput, functionEnvironment, serviceResources } from './outputs.ts';
+import { grantReadObjects } from './permissions.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
-import { type ExporterSettings, parseExporterSettings } from './settings/exporter-settings.ts';
-import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
+import { parseExporterSettings } from './settings/exporter-settings.ts';
+import { serviceNameFrom } from './settings/service-name.ts';
 import { createStateMachine } from './state-machine.ts';
-import {
-  checkBucket,
-  createApiKeySecret,
-  createBucket,
-  createPageLogTable,
-  importSecret,
-  keyOfLogs,
-} from './stores.ts';
+import { createStores, logSettings } from './stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
@@ -182,9 +165,6 @@ export interface ReportExporterProps {
   readonly securityGroups?: readonly ISecurityGroup[];
 }
 
-/** What a stack passes to its services besides their settings. */
-type StackProps = Omit<ReportExporterProps, 'service' | 'exports'>;
-
 /** Options of the rules for the events of a service. */
 export interface EventRuleOptions {
   /**
@@ -241,99 +221,59 @@ export class ReportExporter extends Construct {
   /** Receives the starts that the schedules could not deliver. Undefined: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
   readonly #eventBus: IEventBus | undefined;
-  readonly #keys: StorageKeys;
-  /** Undefined: the props were rejected. */
-  readonly #identity: ServiceIdentity | undefined;
+  readonly #bucketKey: IKey | undefined;
 
   /** @throws ConfigurationError with a line for every problem in the settings */
-  constructor(scope: Construct, id: string, props: ReportExporterProps);
-  /** @internal With settings that a stack has parsed. */
-  constructor(scope: Construct, id: string, props: StackProps, parsed: ExporterSettings);
-  constructor(scope: Construct, id: string, props: ReportExporterProps | StackProps, parsed?: ExporterSettings) {
+  constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const construct = { name: serviceNameFrom(pathInStack(this)), path: this.node.path };
-    const { service: settings, bucket: bucketSettings } =
-      parsed ?? parseExporterSettings(props as ReportExporterProps, construct);
+    const named = { name: serviceNameFrom(pathInStack(this)), path: this.node.path };
+    const { service: settings, bucket: objects } = parseExporterSettings(props, named);
     const { name, prefix, service, exports } = settings;
-    const { encryptionKey, alarmTopic: topic, eventBus, runbookUrl, tracing = true } = props;
+    const exportNames = exports.map((each) => each.name);
+    assertDistinctNames(this, name, exportNames);
     this.serviceName = name;
-    this.exportNames = exports.map((each) => each.name);
+    this.exportNames = exportNames;
     this.prefix = prefix;
+    this.#eventBus = props.eventBus;
 
-    const bucket = (this.bucket = props.bucket ?? createBucket(this, 'Bucket', encryptionKey));
-    const table = (this.table = props.table ?? createPageLogTable(this, encryptionKey));
-    const secret = (this.secret = this.#createSecret(props, service));
-    const keys = (this.#keys = {
-      bucket: bucket.encryptionKey ?? encryptionKey,
-      table: table.encryptionKey ?? encryptionKey,
-      secret: secret?.encryptionKey ?? encryptionKey,
-      networkSecrets: encryptionKey,
-    });
-    this.#identity = this.#assertSeparate();
-    checkBucket(this, bucket, prefix);
+    const stores = createStores(this, props, settings, objects);
+    this.bucket = stores.bucket;
+    this.table = stores.table;
+    this.secret = stores.secret;
+    this.#bucketKey = stores.keys.bucket;
 
-    const limits = functionLimits({ service, exports });
-    const logs = {
-      retention: props.logRetention ?? RetentionDays.THREE_MONTHS,
-      encryptionKey: keyOfLogs(this, encryptionKey),
-      removalPolicy: RemovalPolicy.DESTROY,
-    };
-    const stack = Stack.of(this);
-    const resources: ServiceResources = {
-      version: settingsVersion,
-      service: name,
-      table: table.tableName,
-      bucket: bucket.bucketName,
-      prefix,
-      bucketKeyArn: keys.bucket?.keyArn,
-      serverSideEncryption: bucketSettings.serverSideEncryption,
-      // The name if the complete ARN is unknown: a partial ARN may match another secret.
-      apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
-    };
-    const environment: FunctionEnvironment = { ...resources, deployment: stack.stackName };
-    const functions = (this.functions = createFunctions(this, {
-      stores: {
-        serviceName: name,
-        bucket,
-        prefix,
-        table,
-        secret,
-        isSecretRenewed: renewsSecret(service),
-        networkSecrets: this.#importNetworkSecrets(service),
-        keys,
-        hasObjectTags: bucketSettings.objectTags !== undefined,
-      },
-      environment: stack.toJsonString(environment),
-      settings: functionSettings(settings, bucketSettings),
-      limits,
-      logs,
+    const resources = serviceResources(stores, objects);
+    const common = { limits: functionLimits(settings), logs: logSettings(this, props), tracing: props.tracing ?? true };
+    this.functions = createFunctions(this, {
+      ...common,
+      stores,
+      environment: functionEnvironment(this, resources),
+      settings: functionSettings(settings, objects),
       memoryMebibytes: service.memoryMebibytes,
-      tracing,
       network: functionNetwork(this, props, name, service),
-    }));
+    });
+    const { functions, bucket } = this;
     const metadata = serviceMetadata(settings);
     this.stateMachine = createStateMachine(this, {
+      ...common,
       functions,
       bucket,
       prefix,
-      eventBus,
-      limits,
+      eventBus: props.eventBus,
       metadata,
-      logs,
-      tracing,
     });
-    this.#eventBus = eventBus;
 
     const exportScopes = new Construct(this, 'Exports');
     const scoped = exports.map((each) => ({ ...each, scope: new Construct(exportScopes, each.name) }));
-    const schedules = createSchedules(this, this.stateMachine, scoped, encryptionKey);
+    const schedules = createSchedules(this, this.stateMachine, scoped, props.encryptionKey);
     this.schedules = schedules?.byExport ?? new Map();
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
 
-    createServiceAlarms(this, scoped, { topic, runbookUrl });
-    if (props.table === undefined) createTableAlarms(this, table, { topic, runbookUrl });
-    this.#addOutput(resources);
+    const alarmOptions = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
+    createServiceAlarms(this, scoped, alarmOptions);
+    if (props.table === undefined) createTableAlarms(this, this.table, alarmOptions);
+    createServiceOutput(this, resources);
     if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);
   }
 
@@ -355,7 +295,7 @@ export class ReportExporter extends Construct {
     this.#assertExport(exportName);
     const { bucket } = this;
     const prefix = exportName === undefined ? this.prefix : `${this.prefix}${exportName}/`;
-    return grantReadObjects(grantee, bucket, prefix, this.#keys.bucket);
+    return grantReadObjects(grantee, bucket, prefix, this.#bucketKey);
   }
 
   /**
@@ -459,61 +399,6 @@ export class ReportExporter extends Construct {
     return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
 
-  #createSecret({ secret, encryptionKey }: StackProps, service: ServiceSettings): ISecret | undefined {
-    const { existing } = service.apiKeySecret ?? {};
-    if (needsSecret(service)) {
-      if (secret !== undefined) return secret;
-      if (existing !== undefined) return importSecret(this, 'ApiKey', existing);
-      return createApiKeySecret(this, 'ApiKey', this.serviceName, encryptionKey);
-    }
-    if (secret !== undefined) this.#reject('secret: has no meaning: service.api.auth is none');
-    return undefined;
-  }
-
-  #importNetworkSecrets({ tls, proxyCredentialsSecret }: NetworkSettings): readonly ISecret[] {
-    const ids = { ClientCertificate: tls?.clientCertificateSecret, ProxyCredentials: proxyCredentialsSecret };
-    return Object.entries(ids).flatMap(([id, secretId]) =>
-      secretId === undefined ? [] : [importSecret(this, id, secretId)],
-    );
-  }
-
-  /** The output of the stack that says which resources the service has, for `report-exporter --stack`. */
-  #addOutput(resources: ServiceResources): void {
-    const stack = Stack.of(this);
-    const output: ServiceOutput = {
-      ...resources,
-      stateMachineArn: this.stateMachine.stateMachineArn,
-      stateMachineId: stack.getLogicalId(this.stateMachine.node.defaultChild as CfnStateMachine),
-      exportPageFunction: this.functions.ExportPage.functionArn,
-      scheduleGroup: this.scheduleGroup?.scheduleGroupName,
-    };
-    new CfnOutput(this, serviceOutputSuffix, {
-      value: stack.toJsonString(output),
-      description: `The resources of service ${this.serviceName}, for report-exporter --stack`,
-      // Its name has the name of the service, wherever in the stack that is.
-    }).overrideLogicalId(`${toPascalCase(this.serviceName)}${serviceOutputSuffix}`);
-  }
-
-  #assertSeparate(): ServiceIdentity {
-    const { serviceName, prefix, exportNames } = this;
-    const own = {
-      path: this.node.path,
-      serviceName,
-      prefix,
-      exportNames,
-      bucket: this.bucket.bucketName,
-      table: this.table.tableName,
-      stack: Stack.of(this),
-    };
-    const problems = this.node.root.node
-      .findAll()
-      .filter((each): each is ReportExporter => each instanceof ReportExporter && each !== this)
-      .flatMap((other) => (other.#identity === undefined ? [] : findIdentityConflicts(own, other.#identity)))
-      .map((problem) => `${this.node.path} ${problem}`);
-    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-    return own;
-  }
-
   #assertExport(exportName: string | undefined): void {
     if (exportName === undefined || this.exportNames.includes(exportName)) return;
     this.#reject(`has no export ${JSON.stringify(exportName)}. ${this.#listExports()}`);
@@ -528,13 +413,29 @@ export class ReportExporter extends Construct {
   }
 }
 
-/** `eu-reports` → `EuReports`. The id of an output contains only letters and digits. */
-export const toPascalCase = (name: string): string =>
-  name.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
-
 /** `Data/Reports`, without the stack. */
 function pathInStack({ node }: Construct): string {
   const ids = node.scopes.map((scope) => scope.node.id);
   const stack = node.scopes.findLastIndex((scope) => Stack.isStack(scope));
   return ids.slice(stack + 1).join('/');
+}
+
+/** The commands of the stack find a service and an export by name alone. @throws ConfigurationError */
+function assertDistinctNames(own: ReportExporter, serviceName: string, exportNames: readonly string[]): void {
+  const { path } = own.node;
+  const problems: string[] = [];
+  for (const other of Stack.of(own).node.findAll()) {
+    if (!(other instanceof ReportExporter) || other === own) continue;
+    if (other.serviceName === serviceName) {
+      problems.push(`${path} name: ${other.node.path} in the same stack has the same name; set another name`);
+    }
+    // A construct that was rejected has no names.
+    const names = [...(other.exportNames ?? []), ...exportNames];
+    for (const index of findSimilarNames(names)) {
+      if (index === undefined) continue;
+      const earlier = `${other.node.path} in the same stack has an export with a similar name, ${names[index]}`;
+      problems.push(`${path} exports: ${earlier}; use another name`);
+    }
+  }
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
 }

@@ -18,7 +18,6 @@ import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { acknowledge } from './nag-suppressions.ts';
 import { grantKey } from './permissions.ts';
 import type { ScheduleSettings } from '../settings/schedule-settings.ts';
 
@@ -103,14 +102,12 @@ function createSchedule(
 }
 
 function createDeadLetterQueue(scope: Construct, key: IKey | undefined): Queue {
-  const queue = new Queue(scope, 'DeadLetterQueue', {
+  return new Queue(scope, 'DeadLetterQueue', {
     encryption: key === undefined ? QueueEncryption.SQS_MANAGED : QueueEncryption.KMS,
     encryptionMasterKey: key,
     enforceSSL: true,
     retentionPeriod: Duration.days(14),
   });
-  acknowledge(queue, 'AwsSolutions-SQS3', 'The queue is the dead-letter queue of schedules');
-  return queue;
 }
 
 const roleId = 'SchedulerRole';

@@ -13,9 +13,10 @@ import { Construct } from 'constructs';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { importNetwork } from './network.ts';
-import { ReportExporter, toPascalCase } from './report-exporter.ts';
+import { toPascalCase } from './outputs.ts';
+import { ReportExporter } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
-import { contextKey, inContext, readSettings } from './settings/read-settings.ts';
+import { contextKey, inContext, propsOfService, readSettings } from './settings/read-settings.ts';
 import { createBucket, createPageLogTable } from './stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
@@ -82,11 +83,15 @@ export class ReportExporterStack extends Stack {
       runbookUrl: alarms.runbookUrl,
       logRetention,
       tracing,
+      storageClass: bucket.storageClass,
+      compression: bucket.compression,
+      objectTags: bucket.objectTags,
+      serverSideEncryption: bucket.serverSideEncryption,
       ...(network && importNetwork(this, network)),
     };
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const exporter = new ReportExporter(services, service.name, shared, { service, bucket });
+      const exporter = new ReportExporter(services, service.name, { ...shared, ...propsOfService(settings, service) });
       this.#addServiceOutputs(exporter);
       return exporter;
     });

@@ -17,7 +17,6 @@ import { serviceMetadataKey } from '../settings/deployed-settings.ts';
 import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
-import { acknowledge, acknowledgeWildcard } from './nag-suppressions.ts';
 
 export interface ServiceStateMachineProps {
   readonly functions: ServiceFunctions;
@@ -62,14 +61,6 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
     tracingEnabled: tracing,
     logs: { destination: logGroup, level: LogLevel.ERROR, includeExecutionData: true },
   });
-  acknowledge(
-    machine,
-    'AwsSolutions-SF1',
-    'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
-      'logging every event would add seven lines per page with the same information',
-  );
-  if (!tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
-  acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, props.metadata);
   grantInvokeAndPutEvents(machine, functions, eventBus);
   grantStartExecution(scope, machine);
@@ -108,13 +99,8 @@ function grantDescribeExecution(scope: Construct, machine: StateMachine, { role 
     resourceName: `${machine.stateMachineName}:*`,
     arnFormat: ArnFormat.COLON_RESOURCE_NAME,
   });
-  const policy = new Policy(scope, 'DescribeExecutionPolicy', {
+  new Policy(scope, 'DescribeExecutionPolicy', {
     roles: [role],
     statements: [new PolicyStatement({ actions: ['states:DescribeExecution'], resources: [executions] })],
   });
-  acknowledgeWildcard(
-    policy,
-    executions,
-    'The executions of this state machine only; their names are generated at run time',
-  );
 }

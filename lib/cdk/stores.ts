@@ -3,19 +3,106 @@
  * service. All are retained when the stack is deleted, the bucket with its policy. Bucket and secret are deleted if their creation is
  * rolled back: otherwise each failed first deployment would leave an empty one. The table is kept, because its deletion protection
  * would block the rollback.
- *
- * What the app provides cannot be changed from here. A warning says what must be added to the policy of its bucket.
  */
 
-import { Annotations, ArnFormat, Duration, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
+import { ArnFormat, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
 import { AnyPrincipal, Effect, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { type LogGroupProps, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { BlockPublicAccess, Bucket, BucketEncryption, type IBucket, ObjectOwnership } from 'aws-cdk-lib/aws-s3';
 import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
+import { ExportError } from '../core/errors.ts';
 import { runObjectsPattern } from '../core/storage/keys.ts';
-import { acknowledge } from './nag-suppressions.ts';
+import { needsSecret, renewsSecret } from '../service/api/auth/kinds.ts';
+import type { BucketSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
+import type { ServiceSettings } from '../settings/settings.ts';
+
+/** What a service reads and writes. */
+export interface ServiceStores {
+  readonly serviceName: string;
+  readonly bucket: IBucket;
+  /** The prefix of every key of the service in the bucket. */
+  readonly prefix: string;
+  readonly table: ITable;
+  /** The API key. Undefined: the service needs none. */
+  readonly secret: ISecret | undefined;
+  /** Whether its refresh token is replaced by uses. */
+  readonly isSecretRenewed: boolean;
+  /** The client certificate, and the credentials for the proxy. */
+  readonly networkSecrets: readonly ISecret[];
+  readonly keys: StorageKeys;
+  /** Whether pages and manifests have tags. */
+  readonly hasObjectTags: boolean;
+}
+
+/** The customer managed keys of what a service stores. Undefined: a key that AWS owns or manages. */
+interface StorageKeys {
+  readonly bucket: IKey | undefined;
+  readonly table: IKey | undefined;
+  /** The key of the secret with the API key. */
+  readonly secret: IKey | undefined;
+  /** The key of the secrets with the client certificate and the proxy credentials. */
+  readonly networkSecrets: IKey | undefined;
+}
+
+interface StoreProps {
+  readonly bucket?: IBucket;
+  readonly table?: ITable;
+  readonly secret?: ISecret;
+  readonly encryptionKey?: IKey;
+}
+
+/** The stores that the props name, and those that are created because they name none. */
+export function createStores(
+  scope: Construct,
+  props: StoreProps,
+  { name, prefix, service }: Omit<ServiceDeploymentSettings, 'exports'>,
+  { objectTags }: Pick<BucketSettings, 'objectTags'>,
+): ServiceStores {
+  const { encryptionKey } = props;
+  const bucket = props.bucket ?? createBucket(scope, 'Bucket', encryptionKey);
+  const table = props.table ?? createPageLogTable(scope, encryptionKey);
+  const secret = secretOf(scope, props, name, service);
+  const networkSecrets = Object.entries({
+    ClientCertificate: service.tls?.clientCertificateSecret,
+    ProxyCredentials: service.proxyCredentialsSecret,
+  }).flatMap(([id, secretId]) => (secretId === undefined ? [] : [importSecret(scope, id, secretId)]));
+  return {
+    serviceName: name,
+    bucket,
+    prefix,
+    table,
+    secret,
+    isSecretRenewed: renewsSecret(service),
+    networkSecrets,
+    keys: {
+      bucket: bucket.encryptionKey ?? encryptionKey,
+      table: table.encryptionKey ?? encryptionKey,
+      secret: secret?.encryptionKey ?? encryptionKey,
+      networkSecrets: encryptionKey,
+    },
+    hasObjectTags: objectTags !== undefined,
+  };
+}
+
+function secretOf(
+  scope: Construct,
+  { secret, encryptionKey }: StoreProps,
+  serviceName: string,
+  service: ServiceSettings,
+): ISecret | undefined {
+  if (!needsSecret(service)) {
+    if (secret === undefined) return undefined;
+    const message = `${scope.node.path} secret: has no meaning: service.api.auth is none`;
+    throw new ExportError('ConfigurationError', message);
+  }
+  const { existing } = service.apiKeySecret ?? {};
+  if (secret !== undefined) return secret;
+  if (existing !== undefined) return importSecret(scope, 'ApiKey', existing);
+  return createApiKeySecret(scope, 'ApiKey', serviceName, encryptionKey);
+}
 
 /** Except if the creation is rolled back. */
 const retained = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE;
@@ -38,12 +125,6 @@ export function createBucket(scope: Construct, id: string, key: IKey | undefined
   bucket.addToResourcePolicy(overwritesStatement(bucket.arnForObjects(runObjectsPattern)));
   // Without it, the retained bucket would accept overwrites, and connections without TLS.
   bucket.policy?.applyRemovalPolicy(retained);
-  acknowledge(
-    bucket,
-    'AwsSolutions-S1',
-    'Access is recorded by CloudTrail data events, which are configured per account; ' +
-      'for server access logs as well, import an existing bucket that has them',
-  );
   return bucket;
 }
 
@@ -55,32 +136,15 @@ export function createBucket(scope: Construct, id: string, key: IKey | undefined
  *
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
  */
-export function overwritesStatement(objects: string): PolicyStatement {
+function overwritesStatement(objects: string): PolicyStatement {
   return new PolicyStatement({
-    sid: statementId,
+    sid: 'DenyOverwrites',
     effect: Effect.DENY,
     principals: [new AnyPrincipal()],
     actions: ['s3:PutObject'],
     resources: [objects],
     conditions: { Null: { 's3:if-none-match': 'true' }, Bool: { 's3:ObjectCreationOperation': 'true' } },
   });
-}
-
-const statementId = 'DenyOverwrites';
-
-/** Warns if nothing in the policy of the bucket, as far as it is known, protects what is exported to `prefix`. */
-export function checkBucket(scope: Construct, bucket: IBucket, prefix: string): void {
-  const policy = bucket instanceof Bucket ? bucket.policy?.document.toJSON() : undefined;
-  if (JSON.stringify(policy ?? {}).includes(`"${statementId}"`)) return;
-  const name = Token.isUnresolved(bucket.bucketName) ? '<bucket>' : bucket.bucketName;
-  const { partition } = Stack.of(scope);
-  const arn = `arn:${Token.isUnresolved(partition) ? 'aws' : partition}:s3:::${name}/${prefix}${runObjectsPattern}`;
-  const statement = JSON.stringify(overwritesStatement(arn).toStatementJson());
-  Annotations.of(scope).addWarningV2(
-    'report-exporter:bucket',
-    `Nothing denies overwriting what is exported to the bucket ${name}. Add this statement to its policy: ${statement}. Also add a lifecycle ` +
-      'rule that aborts incomplete multipart uploads: docs/bucket.md, "An existing bucket"',
-  );
 }
 
 /**
@@ -102,14 +166,14 @@ export function createPageLogTable(scope: Construct, key: IKey | undefined): ITa
 }
 
 /** `nameOrArn` is the name or the complete ARN of an existing secret. */
-export function importSecret(scope: Construct, id: string, nameOrArn: string): ISecret {
+function importSecret(scope: Construct, id: string, nameOrArn: string): ISecret {
   return nameOrArn.startsWith('arn:')
     ? Secret.fromSecretCompleteArn(scope, id, nameOrArn)
     : Secret.fromSecretNameV2(scope, id, nameOrArn);
 }
 
 /** Creates an empty secret for the API key of a service. */
-export function createApiKeySecret(scope: Construct, id: string, serviceName: string, key: IKey | undefined): ISecret {
+function createApiKeySecret(scope: Construct, id: string, serviceName: string, key: IKey | undefined): ISecret {
   const secret = new Secret(scope, id, {
     description: `API key of service ${serviceName} for Report Exporter. Empty until you set it.`,
     encryptionKey: key,
@@ -117,16 +181,21 @@ export function createApiKeySecret(scope: Construct, id: string, serviceName: st
   });
   // Empty instead of CDK's random value, which the service would reject for no apparent reason.
   (secret.node.defaultChild as CfnSecret).generateSecretString = undefined;
-  acknowledge(
-    secret,
-    'AwsSolutions-SMG4',
-    'Only the issuer of the API key can rotate it; the functions read a new key within minutes',
-  );
   return secret;
 }
 
-/** The key for log groups: `key`, if this app can let CloudWatch Logs use it. */
-export function keyOfLogs(scope: Construct, key: IKey | undefined): IKey | undefined {
+/** The properties of each log group of a service. */
+export const logSettings = (
+  scope: Construct,
+  { logRetention, encryptionKey }: { readonly logRetention?: RetentionDays; readonly encryptionKey?: IKey },
+): LogGroupProps => ({
+  retention: logRetention ?? RetentionDays.THREE_MONTHS,
+  encryptionKey: keyOfLogs(scope, encryptionKey),
+  removalPolicy: RemovalPolicy.DESTROY,
+});
+
+/** `key`, if this app can let CloudWatch Logs use it. */
+function keyOfLogs(scope: Construct, key: IKey | undefined): IKey | undefined {
   const stack = Stack.of(scope);
   const logGroups = stack.formatArn({
     service: 'logs',

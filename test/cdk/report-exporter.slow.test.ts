@@ -2,7 +2,7 @@
 
 import { Aws, Duration, Fn, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { AttributeType, type ITable, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { AttributeType, type ITable, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { LambdaFunction, SfnStateMachine, SqsQueue } from 'aws-cdk-lib/aws-events-targets';
 import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
@@ -124,21 +124,19 @@ describe('two ReportExporters', () => {
     }
   });
 
-  it('must not collide in the app, also with stores that are imported twice', () => {
+  it('have distinct names in a stack, by which commands find them, and need none in another stack', () => {
     const app = anApp();
     const [stack, other] = [new Stack(app, 'Another'), new Stack(app, 'Other')];
-    const imported = (scope: Stack, id: string) => ({
-      table: Table.fromTableName(scope, `Table${id}`, 'page-log'),
-      bucket: Bucket.fromBucketName(scope, `Bucket${id}`, 'reports'),
-    });
-    create(stack, 'First', { ...imported(stack, '1'), prefix: 'a/' });
-    const second = () => create(other, 'First', { ...imported(other, '2'), prefix: 'a/b/' });
-    expect(problemsOf(second)).toEqual([
-      'Other/First name: Another/First has the same name and table; set another name',
-      expect.stringMatching(/^Other\/First prefix: Another\/First has the same bucket and the prefix "a\/"/),
+    create(stack, 'First');
+    const second = (scope: Stack, id: string, props?: Partial<ReportExporterProps>) =>
+      problemsOf(() => create(scope, id, props));
+    expect(second(stack, 'Second', { name: 'first', exports: [{ name: 'ok' }, { name: 'FIRST' }] })).toEqual([
+      'Another/Second name: Another/First in the same stack has the same name; set another name',
+      'Another/Second exports: Another/First in the same stack has an export with a similar name, first; use another name',
     ]);
     // A construct that was rejected does not count.
-    expect(problemsOf(() => create(other, 'Valid', { ...imported(other, '3'), prefix: 'a-b/' }))).toEqual([]);
+    expect(second(stack, 'Third', { exports: [{ name: 'ok' }] })).toEqual([]);
+    expect(second(other, 'First')).toEqual([]);
   });
 });
 

@@ -85,7 +85,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     '.',
     'commands',
   ],
-  'lib/cdk': ['function-limits.ts', 'nag-suppressions.ts', 'settings', 'code', '.'],
+  'lib/cdk': ['function-limits.ts', 'settings', 'code', '.'],
   'lib/api': ['.'],
 };
 

@@ -9,6 +9,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
+import { acceptFindings } from '../../bin/accepted-findings.ts';
 import { ReportExporterStack } from '../../lib/cdk/stack.ts';
 import { pythonEnvironment } from '../aws-e2e/emulators/python.ts';
 import { anApp } from '../support/aws/cdk-deployment.ts';
@@ -83,6 +84,7 @@ const ignoredRules = ['W3005'];
 function writeTemplate(folder: string, name: string, settings: object): string {
   const app = anApp({}, { isValidated: true });
   const stack = new ReportExporterStack(app, 'ReportExporter', { settings });
+  acceptFindings(app);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   const { directory } = app.synth();
   const file = join(folder, `${name}.json`);

@@ -5,9 +5,15 @@
 
 import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
-import { type DeploymentSettings, parseDeployment } from '../../settings/deployment-settings.ts';
+import {
+  type DeploymentSettings,
+  parseDeployment,
+  type ServiceDeploymentSettings,
+} from '../../settings/deployment-settings.ts';
+import type { ServiceProps, SettingsFile } from '../../settings/props.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
+import type { GivenSettings } from './exporter-settings.ts';
 
 /** The name of the stack that the CDK app deploys, unless the settings have another. */
 export const defaultStackName = 'ReportExporter';
@@ -15,8 +21,8 @@ export const defaultStackName = 'ReportExporter';
 /** The key in the context of cdk.json that holds the settings. */
 export const contextKey = 'reportExporter';
 
-/** What `deploymentSettings` has returned: valid settings, which need not be parsed again. */
-const parsedSettings = new WeakSet<object>();
+/** The settings that `deploymentSettings` has returned, which need not be parsed again, and how each was written. */
+const parsedSettings = new WeakMap<object, SettingsFile>();
 
 const isParsed = (value: unknown): value is DeploymentSettings =>
   typeof value === 'object' && value !== null && parsedSettings.has(value);
@@ -54,8 +60,24 @@ function parseSettingsOf(value: unknown, place: SettingsPlace): DeploymentSettin
   const document = documentOf(value, place);
   const directory = isFilePath(value) ? dirname(value) : '.';
   const settings = withCertificates(parseDeployment(document, findAwsProblems(directory)), directory);
-  parsedSettings.add(settings);
+  parsedSettings.set(settings, document.value as SettingsFile);
   return settings;
+}
+
+/** A service of settings that were parsed here, in the form of the props of a `ReportExporter`. */
+export function propsOfService(
+  settings: DeploymentSettings,
+  { name, prefix, service: { tls } }: ServiceDeploymentSettings,
+): Pick<GivenSettings, 'name' | 'prefix' | 'service' | 'exports'> {
+  const { services, exports } = parsedSettings.get(settings) as SettingsFile;
+  const service = services[name] as ServiceProps;
+  return {
+    name,
+    prefix,
+    // The content of the file in `tls.ca`, whose path is relative to the settings file.
+    service: service.tls === undefined ? service : { ...service, tls: { ...service.tls, ca: tls?.ca } },
+    exports: exports.filter((each) => each.service === name || settings.services.length === 1),
+  };
 }
 
 const isFilePath = (value: unknown): value is string =>

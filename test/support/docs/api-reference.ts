@@ -80,11 +80,7 @@ const isPublicDeclaration = (node: Node): node is Declaration =>
 
 function toItem(node: Declaration, text: string): ApiItem {
   const inherited = node.heritageClauses?.map((clause) => textOf(clause, text)).join(' ') ?? '';
-  const declared = [...node.members];
-  // Of overloads of a constructor, only the first is public.
-  const isHidden = (member: Node) =>
-    isConstructorDeclaration(member) && member !== declared.find(isConstructorDeclaration);
-  const members = declared.filter((each) => !isHidden(each)).flatMap((member) => toMember(member, text) ?? []);
+  const members = [...node.members].flatMap((member) => toMember(member, text) ?? []);
   const kind = isClassDeclaration(node) ? 'class' : 'interface';
   return { name: node.name?.text ?? '', kind, signature: inherited, doc: docOf(node, text), members };
 }
