@@ -56,7 +56,8 @@ export function exportPageHandler(
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       const slices = loop.slices === undefined ? 1 : maxParallel;
-      using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime, slices);
+      const invocation = { remainingMs: getRemainingTimeInMillis(), label, slices };
+      using deadline = startInvocationDeadline(invocation, settings, runtime);
       return await exportPage(deps, { loop, execution, retries, maxInFlight, ...deadline });
     };
   };

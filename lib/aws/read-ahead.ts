@@ -1,17 +1,13 @@
-/** Reads the responses of an operation that returns its result in parts, each requested while the one before it is processed. */
-
-/** A part of the result. */
-interface Part<Response> {
-  readonly response: Response;
-  /** Requests the next part, once. To be called once it is needed, so that reading only the first item takes one request. */
-  readonly requestNext: () => void;
-}
-
-/** `nextToken` returns what requests the part after a response; undefined if it is the last one. */
-export async function* readAhead<Response, Token>(
+/**
+ * Reads the items of an operation that returns them in parts. Each part is requested while the one before it is processed: when the
+ * caller wants a second item of that, so that reading only the first item takes one request.
+ */
+export async function* readAhead<Response, Item, Token>(
   request: (token: Token | undefined) => Promise<Response>,
+  itemsOf: (response: Response) => readonly Item[],
+  /** Requests the part after a response; undefined if it is the last one. */
   nextToken: (response: Response) => Token | undefined,
-): AsyncGenerator<Part<Response>> {
+): AsyncGenerator<Item> {
   let current: Promise<Response> | undefined = request(undefined);
   while (current !== undefined) {
     const response = await current;
@@ -23,7 +19,10 @@ export async function* readAhead<Response, Token>(
       // Its error is thrown when it is awaited, and is of no interest if the caller stops before.
       next.catch(() => {});
     };
-    yield { response, requestNext };
+    for (const item of itemsOf(response)) {
+      yield item;
+      requestNext();
+    }
     requestNext();
     current = next;
   }

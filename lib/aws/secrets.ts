@@ -9,8 +9,10 @@ import {
   PutSecretValueCommand,
   type SecretsManagerClient,
 } from '@aws-sdk/client-secrets-manager';
-import { codeOf, ExportError } from '../core/errors.ts';
-import { isAccessDenied } from './access-denied.ts';
+import * as z from 'zod/mini';
+import { ExportError } from '../core/errors.ts';
+import { isAccessDenied, isNetworkError } from './errors.ts';
+import { parseJson } from './parse-json.ts';
 import { assertClientCertificate, type ClientCertificate } from '../settings/certificates.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ApiKeySource } from '../service/client/api-key.ts';
@@ -72,17 +74,20 @@ const storeCredentials = 'Store JSON with the fields "username", without a colon
 const storeCertificate =
   'Store JSON with the fields "cert" and "key" in PEM form, and "passphrase" if the key is encrypted, and start again';
 
+const proxyCredentialsSchema = z.object({
+  username: z.string().check(z.regex(/^[^:]+$/)),
+  password: z.string(),
+});
+const certificateSchema = z.object({
+  cert: z.string().check(z.minLength(1)),
+  key: z.string().check(z.minLength(1)),
+  passphrase: z.optional(z.string()),
+});
+
 async function readProxyCredentials(client: SecretsManagerClient, secretId: string): Promise<ProxyCredentials> {
   const secret = await readSecret(client, secretId, storeCredentials);
-  const username = readField(secret, 'username');
-  const password = readField(secret, 'password');
-  if (typeof username === 'string' && username !== '' && !username.includes(':') && typeof password === 'string') {
-    return { username, password };
-  }
-  throw new ExportError(
-    'ConfigurationError',
-    `The secret ${secretId} holds no credentials for the proxy. ${storeCredentials}`,
-  );
+  const { data } = proxyCredentialsSchema.safeParse(parseJson(secret));
+  return data ?? rejectContent(secretId, 'credentials for the proxy', storeCredentials);
 }
 
 async function readClientCertificate(
@@ -91,15 +96,8 @@ async function readClientCertificate(
   now: number,
 ): Promise<ClientCertificate> {
   const secret = await readSecret(client, secretId, storeCertificate);
-  const [cert, key, passphrase] = ['cert', 'key', 'passphrase'].map((field) => readField(secret, field));
-  const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
-  if (!isText(cert) || !isText(key) || (passphrase !== undefined && typeof passphrase !== 'string')) {
-    throw new ExportError(
-      'ConfigurationError',
-      `The secret ${secretId} holds no client certificate. ${storeCertificate}`,
-    );
-  }
-  const certificate = { cert, key, passphrase };
+  const { data } = certificateSchema.safeParse(parseJson(secret));
+  const certificate = data ?? rejectContent(secretId, 'client certificate', storeCertificate);
   const places = {
     cert: `The field "cert" of secret ${secretId}`,
     key: `The field "key" of secret ${secretId}`,
@@ -107,6 +105,10 @@ async function readClientCertificate(
   };
   assertClientCertificate(certificate, places, now);
   return certificate;
+}
+
+function rejectContent(secretId: string, what: string, remedy: string): never {
+  throw new ExportError('ConfigurationError', `The secret ${secretId} holds no ${what}. ${remedy}`);
 }
 
 const cacheMs = 300_000;
@@ -191,33 +193,10 @@ const permanentErrors: ReadonlySet<string> = new Set([
   'ValidationException',
 ]);
 
-const networkCodes: ReadonlySet<string> = new Set([
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EHOSTUNREACH',
-  'ETIMEDOUT',
-]);
-
-const isNetworkError = (error: Error): boolean => error.name === 'TimeoutError' || networkCodes.has(codeOf(error));
-
 /** Keeps the name, by which it is retried, and says that it is not the report service that does not answer. */
 function unreachable(cause: Error): Error {
   const message =
     `Secrets Manager cannot be reached (${cause.message}). In a VPC, the functions need a NAT gateway, or an endpoint for ` +
     'secretsmanager (docs/network.md#what-the-functions-must-reach), and with DNS servers of your own a security group that allows port 53';
   return Object.assign(new Error(message, { cause }), { name: cause.name });
-}
-
-/** Drops the parser's error, which would quote the secret: JSON that cannot be parsed has no fields. */
-function readField(secret: string | undefined, field: string): unknown {
-  try {
-    const value: unknown = JSON.parse(secret ?? '');
-    return typeof value === 'object' && value !== null && Object.hasOwn(value, field)
-      ? (value as Record<string, unknown>)[field]
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }

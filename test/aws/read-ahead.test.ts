@@ -8,22 +8,16 @@ interface Response {
 
 const responses: readonly Response[] = [{ items: ['a', 'b'], next: 1 }, { items: [], next: 2 }, { items: ['c'] }];
 
-/** Reads as the adapters do, and records what happens in order. */
-async function* items(events: string[], request: (index: number) => Promise<Response>) {
-  const parts = readAhead<Response, number>(
+/** Reads the items, and records what happens in order. */
+const items = (events: string[], request: (index: number) => Promise<Response>) =>
+  readAhead<Response, string, number>(
     (token = 0) => {
       events.push(`request ${token}`);
       return request(token);
     },
+    (response) => response.items,
     ({ next }) => next,
   );
-  for await (const { response, requestNext } of parts) {
-    for (const item of response.items) {
-      yield item;
-      requestNext();
-    }
-  }
-}
 
 const succeed = async (index: number): Promise<Response> => responses[index] ?? { items: [] };
 

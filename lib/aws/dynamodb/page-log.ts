@@ -7,7 +7,7 @@
  */
 
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
-import type { ChainRef, PageLog, Runtime } from '../../core/ports.ts';
+import type { PageLog, Runtime } from '../../core/ports.ts';
 import { asRunId } from '../../core/model.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
@@ -38,38 +38,18 @@ export interface DynamoPageLogOptions {
   readonly retentionDays?: number;
 }
 
-/** Entries per query, so that memory stays constant. */
+/** Items per query, so that memory stays constant. */
 const batchSize = 500;
 
 /** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
 export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
-  const { client, table, service, runtime, retentionDays = 400 } = options;
+  const { table, service, runtime, retentionDays = 400 } = options;
   const recordStore = recordStoreOf(table, service);
-
   const { get, putIf, replace } = conditionalWrites(options);
-
-  /** The items of an export whose sort keys begin with `prefix`. */
-  const queryItems = (exportName: string, prefix: string, options: Partial<QueryCommandInput>) =>
-    client.send(
-      new QueryCommand({
-        TableName: table,
-        ConsistentRead: true,
-        KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
-        ExpressionAttributeValues: {
-          ':pk': { S: partitionOf(service, exportName) },
-          ':prefix': { S: prefix },
-        },
-        ...options,
-      }),
-    );
-  const queryEntries = (chain: ChainRef, options: Partial<QueryCommandInput>) =>
-    queryItems(chain.export, entriesPrefix(chain), options);
-
   const parseEntry = (exportName: string, item: Item) => {
     const page = pageInSortKey(item.sk?.S) ?? { run: asRunId(''), page: Number.NaN };
     return parsePageEntry({ export: exportName, ...page }, recordStore, recordIn(item));
   };
-
   return {
     async exportState(exportName) {
       const item = await get(stateKey(service, exportName));
@@ -93,43 +73,66 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
     },
 
     async last(chain) {
-      const { Items: [item] = [] } = await queryEntries(chain, { ScanIndexForward: false, Limit: 1 });
+      const item = await lastItem(options, chain.export, entriesPrefix(chain));
       return item && parseEntry(chain.export, item);
     },
 
     async lastSlice(run) {
-      const last = { ScanIndexForward: false, Limit: 1 };
-      const { Items: [item] = [] } = await queryItems(run.export, slicesPrefix(run), last);
+      const item = await lastItem(options, run.export, slicesPrefix(run));
       return (item && pageInSortKey(item.sk?.S)?.slice) ?? 0;
     },
 
     async *entries(chain) {
-      const batches = readAhead(
-        (startKey: Item | undefined) => queryEntries(chain, { Limit: batchSize, ExclusiveStartKey: startKey }),
-        (batch) => batch.LastEvaluatedKey,
-      );
-      for await (const { response: batch, requestNext } of batches) {
-        for (const item of batch.Items ?? []) {
-          yield parseEntry(chain.export, item);
-          requestNext();
-        }
-      }
+      const items = itemsOf(options, chain.export, entriesPrefix(chain));
+      for await (const item of items) yield parseEntry(chain.export, item);
     },
 
     mayHaveExpired: (loggedAt) => runtime.now() >= epochMsOf(loggedAt) + retentionDays * 86_400_000,
 
     async *boundedStates(exportName) {
-      for (let ExclusiveStartKey: Item | undefined; ;) {
-        const { Items = [], LastEvaluatedKey } = await queryItems(exportName, boundedPrefix, { ExclusiveStartKey });
-        for (const item of Items) {
-          yield parseExportState(boundedInSortKey(exportName, item.sk?.S), recordStore, recordIn(item));
-        }
-        if (LastEvaluatedKey === undefined) return;
-        ExclusiveStartKey = LastEvaluatedKey;
+      for await (const item of itemsOf(options, exportName, boundedPrefix)) {
+        yield parseExportState(boundedInSortKey(exportName, item.sk?.S), recordStore, recordIn(item));
       }
     },
   };
 }
+
+type Table = Pick<DynamoPageLogOptions, 'client' | 'table' | 'service'>;
+
+/** The items of an export whose sort keys begin with `prefix`: one request. */
+const queryItems = (
+  { client, table, service }: Table,
+  exportName: string,
+  prefix: string,
+  options: Partial<QueryCommandInput>,
+) =>
+  client.send(
+    new QueryCommand({
+      TableName: table,
+      ConsistentRead: true,
+      KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
+      ExpressionAttributeValues: {
+        ':pk': { S: partitionOf(service, exportName) },
+        ':prefix': { S: prefix },
+      },
+      ...options,
+    }),
+  );
+
+/** The item with the highest of these sort keys. */
+async function lastItem(table: Table, exportName: string, prefix: string): Promise<Item | undefined> {
+  const { Items: [item] = [] } = await queryItems(table, exportName, prefix, { ScanIndexForward: false, Limit: 1 });
+  return item;
+}
+
+/** All items with these sort keys, in their order. */
+const itemsOf = (table: Table, exportName: string, prefix: string): AsyncGenerator<Item> =>
+  readAhead(
+    (startKey: Item | undefined) =>
+      queryItems(table, exportName, prefix, { Limit: batchSize, ExclusiveStartKey: startKey }),
+    ({ Items = [] }) => Items,
+    ({ LastEvaluatedKey }) => LastEvaluatedKey,
+  );
 
 /** Describes the service's part of the table in errors. */
 function recordStoreOf(table: string, service: string): RecordStore {

@@ -20,16 +20,19 @@ export interface InvocationDeadline extends Disposable {
   readonly leaseMs: number;
 }
 
-/**
- * Dispose of it once the page is stored, or its timer outlives the page. `label` names the page in the error. `slices` are walked at
- * the same time, so that the last pages of so many share the upload.
- */
+interface Invocation {
+  readonly remainingMs: number;
+  /** The page, for the error. */
+  readonly label: string;
+  /** How many slices are walked at the same time: the last pages of so many share the upload. */
+  readonly slices: number;
+}
+
+/** Dispose of it once the page is stored, or its timer outlives the page. */
 export function startInvocationDeadline(
-  remainingMs: number,
+  { remainingMs, label, slices }: Invocation,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
-  label: string,
   { monotonicNow, sleep }: Clock,
-  slices = 1,
 ): InvocationDeadline {
   const startedAt = monotonicNow();
   const storeMs = storeMsOf(slices * maxPageBytes);

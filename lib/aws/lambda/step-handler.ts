@@ -5,7 +5,7 @@
 
 import type { Context } from 'aws-lambda';
 import { codeOf, ExportError } from '../../core/errors.ts';
-import { explainAccessDenied } from '../access-denied.ts';
+import { explainAccessDenied } from '../errors.ts';
 import { lambdaPlatform, type Platform } from './platform.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 

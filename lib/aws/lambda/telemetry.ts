@@ -121,38 +121,31 @@ const isServiceMetric = (metric: MetricName): boolean => serviceMetrics.some((ea
 const isRejectedStart = ({ run, error }: Pick<FailedRun, 'run' | 'error'>): boolean =>
   run === null && error === ('ConfigurationError' satisfies ErrorName);
 
-function metricsOf(event: ExportEvent): { readonly [metric in MetricName]?: number | null | undefined } {
-  switch (event.event) {
-    case 'run-started':
-      return { RunsStarted: 1 };
-    case 'run-resumed':
-      return { RunsResumed: 1 };
-    case 'run-restarted':
-    case 'slice-restarted':
-      return { CursorRestarts: 1 };
-    case 'run-skipped':
-      return { RunsSkipped: 1 };
-    case 'pages-without-reports':
-    // The error of an invocation that exported no page counts as a failed attempt.
-    case 'slice-set-aside':
-      return {};
-    case 'run-completed':
-      // The alarm NotFresh counts these: a bounded run does not make an export fresh.
-      return event.bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: event.secondsWithoutReports };
-    case 'run-failed':
-      return { [isRejectedStart(event) ? 'StartsRejected' : 'RunsFailed']: 1 };
-    case 'page-exported':
-      return {
-        PagesExported: 1,
-        ServiceLatency: event.latencyMs,
-        BytesExported: event.bytes,
-        ReportsExported: event.reports,
-      };
-    case 'page-adopted':
-      return { PagesAdopted: 1, BytesExported: event.bytes, ReportsExported: event.reports };
-    case 'service-asked-to-wait':
-      return { Waits: 1, WaitSeconds: event.seconds };
-    case 'waiting-for-slot':
-      return { SlotWaits: 1, SlotWaitSeconds: event.seconds };
-  }
-}
+type Values = { readonly [metric in MetricName]?: number | null | undefined };
+
+/** What an event counts. The error of an invocation that exported no page counts as a failed attempt. */
+const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<ExportEvent, { event: Name }>) => Values } =
+  {
+    'run-started': () => ({ RunsStarted: 1 }),
+    'run-resumed': () => ({ RunsResumed: 1 }),
+    'run-restarted': () => ({ CursorRestarts: 1 }),
+    'slice-restarted': () => ({ CursorRestarts: 1 }),
+    'run-skipped': () => ({ RunsSkipped: 1 }),
+    'pages-without-reports': () => ({}),
+    'slice-set-aside': () => ({}),
+    // The alarm NotFresh counts completed runs: a bounded run does not make an export fresh.
+    'run-completed': ({ bounded, secondsWithoutReports }) =>
+      bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: secondsWithoutReports },
+    'run-failed': (event) => ({ [isRejectedStart(event) ? 'StartsRejected' : 'RunsFailed']: 1 }),
+    'page-exported': ({ latencyMs, bytes, reports }) => ({
+      PagesExported: 1,
+      ServiceLatency: latencyMs,
+      BytesExported: bytes,
+      ReportsExported: reports,
+    }),
+    'page-adopted': ({ bytes, reports }) => ({ PagesAdopted: 1, BytesExported: bytes, ReportsExported: reports }),
+    'service-asked-to-wait': ({ seconds }) => ({ Waits: 1, WaitSeconds: seconds }),
+    'waiting-for-slot': ({ seconds }) => ({ SlotWaits: 1, SlotWaitSeconds: seconds }),
+  };
+
+const metricsOf = (event: ExportEvent): Values => (valuesOf[event.event] as (event: ExportEvent) => Values)(event);

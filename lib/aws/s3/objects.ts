@@ -19,6 +19,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
 import type { Digest, Spool } from '../../core/storage/spool.ts';
 import type { ServiceResources, StorageClass } from '../../settings/deployed-settings.ts';
+import { hasName } from '../errors.ts';
 import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 
@@ -181,11 +182,9 @@ export async function* listObjects(
   bucket: Pick<S3Object, 'client' | 'Bucket'>,
   prefix: string,
 ): AsyncGenerator<ListedObject> {
-  for await (const { response, requestNext } of listingPages(bucket, prefix)) {
-    for (const { Key: key = '', Size: bytes = 0, ETag } of response.Contents ?? []) {
-      yield { key, bytes, revision: revisionOf(ETag) };
-      requestNext();
-    }
+  const objects = readListing(bucket, { prefix }, ({ Contents = [] }) => Contents);
+  for await (const { Key: key = '', Size: bytes = 0, ETag } of objects) {
+    yield { key, bytes, revision: revisionOf(ETag) };
   }
 }
 
@@ -195,21 +194,22 @@ export async function* listObjects(
  * @throws ConfigurationError if S3 denies access
  */
 export async function* listCommonPrefixes(bucket: Pick<S3Object, 'client' | 'Bucket'>, prefix: string) {
-  for await (const { response } of listingPages(bucket, prefix, '/')) {
-    for (const { Prefix = '' } of response.CommonPrefixes ?? []) yield Prefix;
-  }
+  const prefixes = readListing(bucket, { prefix, delimiter: '/' }, ({ CommonPrefixes = [] }) => CommonPrefixes);
+  for await (const { Prefix = '' } of prefixes) yield Prefix;
 }
 
-function listingPages({ client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>, prefix: string, Delimiter?: string) {
-  return readAhead(
-    (ContinuationToken: string | undefined): Promise<ListObjectsV2CommandOutput> =>
-      client
-        .send(new ListObjectsV2Command({ Bucket, Prefix: prefix, Delimiter, ContinuationToken }))
-        .catch((error: unknown) => {
-          throw accessDenied(error, { Bucket, Key: prefix }) ?? missingBucket(error, { Bucket }) ?? error;
-        }),
-    (response) => response.NextContinuationToken,
-  );
+function readListing<Item>(
+  { client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>,
+  { prefix, delimiter }: { readonly prefix: string; readonly delimiter?: string },
+  itemsOf: (response: ListObjectsV2CommandOutput) => readonly Item[],
+): AsyncGenerator<Item> {
+  const request = (ContinuationToken: string | undefined) =>
+    client
+      .send(new ListObjectsV2Command({ Bucket, Prefix: prefix, Delimiter: delimiter, ContinuationToken }))
+      .catch((error: unknown) => {
+        throw accessDenied(error, { Bucket, Key: prefix }) ?? missingBucket(error, { Bucket }) ?? error;
+      });
+  return readAhead(request, itemsOf, (response) => response.NextContinuationToken);
 }
 
 /**
@@ -232,7 +232,7 @@ export function revisionOf(etag: string | undefined): string | null {
 }
 
 export function isNotFound(error: unknown): boolean {
-  return hasName(error, ['NotFound', 'NoSuchKey']);
+  return hasName(error, 'NotFound', 'NoSuchKey');
 }
 
 /**
@@ -240,11 +240,7 @@ export function isNotFound(error: unknown): boolean {
  * succeeded, if its response was lost and the SDK retried it.
  */
 export function isConflict(error: unknown): boolean {
-  return hasName(error, ['PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload']);
-}
-
-function hasName(error: unknown, names: readonly string[]): boolean {
-  return error instanceof Error && names.includes(error.name);
+  return hasName(error, 'PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload');
 }
 
 /** The error for a 403 to a read, whose response has no explanation; undefined for any other error. */
@@ -261,7 +257,7 @@ export function accessDenied(cause: unknown, { Bucket, Key }: Omit<S3Object, 'cl
 
 /** The error for a request to a bucket that does not exist, as S3 does not name it; undefined for any other error. */
 export function missingBucket(cause: unknown, { Bucket }: Pick<S3Object, 'Bucket'>): ExportError | undefined {
-  if (!hasName(cause, ['NoSuchBucket'])) return undefined;
+  if (!hasName(cause, 'NoSuchBucket')) return undefined;
   const remedy = 'Create it again, or set another one (bucket.existing) and deploy; then start again';
   return new ExportError('ConfigurationError', `There is no bucket ${Bucket} any more. ${remedy}`, { cause });
 }

@@ -15,7 +15,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { createSlots } from '../../core/concurrency.ts';
 import { codeOf, ExportError, objectConflict } from '../../core/errors.ts';
 import { asCursor, type Cursor, type StoredPage } from '../../core/model.ts';
-import type { PageStore, StoreReader } from '../../core/ports.ts';
+import type { PageIdentity, PageSpool, PageStore, StoreReader } from '../../core/ports.ts';
 import {
   type Compress,
   fillWithPage,
@@ -67,29 +67,88 @@ export interface S3PageStoreOptions {
  * instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
+  const { client, bucket: Bucket, prefix, encryption = {}, runtime } = options;
+  const folder = openFolder(options);
+  const { objectAt, locate } = folder;
+  return {
+    async find(key) {
+      const info = await headObject(objectAt(key));
+      return info && (await readPage(folder, key, info));
+    },
+    spool: (identity) => spoolPage(folder, identity),
+    putDocument: (key, chunks) => putDocument(folder, key, chunks),
+    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
+
+    async *list(name) {
+      for await (const object of listObjects({ client, Bucket }, `${prefix}${name}/`)) {
+        const key = object.key.slice(prefix.length);
+        if (key.lastIndexOf('/') === name.length) yield { ...object, key };
+      }
+    },
+
+    read: (key) => readObject(objectAt(key)),
+
+    async *listFolders(name) {
+      for await (const key of listCommonPrefixes({ client, Bucket }, `${prefix}${name}/`)) {
+        yield key.slice(prefix.length, -1);
+      }
+    },
+
+    locate,
+  };
+}
+
+type Folder = ReturnType<typeof openFolder>;
+
+/** The objects whose keys begin with the prefix, by their keys without it. */
+function openFolder(options: S3PageStoreOptions) {
   const { client, bucket, prefix, encryption = {}, runtime, objects = {}, compress } = options;
-  const { storageClass, objectTags: tags } = objects;
   const { partBytes = defaultPartBytes, openSpoolFile = openTemporaryFile } = options;
-  const uploadsInParts = createSlots(maxUploadsInParts);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
-  const conflict = (key: string, reason: string, cause?: unknown) => objectConflict(locate(key), reason, cause);
-
-  /** `known` is the next cursor of a page that this store has just written. */
-  const readPage = async (key: string, info: ObjectInfo, known?: Cursor | null): Promise<StoredPage> => {
-    const fields = orConflict(key, () => readFields(info.Metadata ?? {}));
-    const sha256 = nextCursorHash(fields);
-    const nextCursor = sha256 === undefined ? undefined : (known ?? (await readLongCursor(key, sha256)));
-    const metadata = orConflict(key, () => decodePageMetadata(key, fields, nextCursor));
-    const { ContentLength: bytes } = info;
-    const stored = objectDigest(metadata);
-    if (bytes !== stored.bytes) {
-      throw conflict(key, `it has ${bytes} bytes, but its metadata says ${stored.bytes}`);
-    }
-    if (hasDifferentBytes(info, stored, partBytes)) throw conflict(key, 'its bytes do not match its metadata');
-    return { ...metadata, revision: revisionOf(info.ETag) };
+  const common = { tags: objects.objectTags, encryption, partBytes };
+  return {
+    objectAt,
+    locate,
+    partBytes,
+    compress,
+    openSpoolFile,
+    storageClass: objects.storageClass,
+    uploadsInParts: createSlots(maxUploadsInParts),
+    conflict: (key: string, reason: string, cause?: unknown) => objectConflict(locate(key), reason, cause),
+    create: async (key: string, body: NewBody, facts: Pick<NewObject, 'contentType' | 'metadata' | 'storageClass'>) =>
+      await createObject(objectAt(key), body, { ...facts, ...common }, runtime),
   };
-  const orConflict = <Value>(key: string, read: () => Value): Value => {
+}
+
+function spoolPage(folder: Folder, identity: PageIdentity): PageSpool {
+  const { create, partBytes, storageClass, uploadsInParts } = folder;
+  const { key, compression } = identity;
+  const spool = spoolFor(folder.openSpoolFile, pageRemedy);
+  let object: PageObject;
+  return {
+    async fill(body) {
+      object = await fillWithPage(spool, identity, body, folder.compress);
+    },
+    async put(received) {
+      const metadata = encodePageMetadata(toPageMetadata(identity, object, received));
+      await storeLongCursor(folder, key, received.nextCursor);
+      const body = { ...objectDigest(object), read: spool.read };
+      // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
+      const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
+      const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
+      const { created, ...info } = await create(key, body, { contentType, metadata, storageClass }).finally(release);
+      // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
+      return { stored: created, page: await readPage(folder, key, info, created ? received.nextCursor : undefined) };
+    },
+    [Symbol.asyncDispose]: () => spool[Symbol.asyncDispose](),
+  };
+}
+
+/** `known` is the next cursor of a page that this store has just written. @throws PageConflictError */
+async function readPage(folder: Folder, key: string, info: ObjectInfo, known?: Cursor | null): Promise<StoredPage> {
+  const { conflict, partBytes } = folder;
+  const orConflict = <Value>(read: () => Value): Value => {
     try {
       return read();
     } catch (cause) {
@@ -97,88 +156,45 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       throw conflict(key, `its metadata was changed: ${reason}`, cause);
     }
   };
+  const fields = orConflict(() => readFields(info.Metadata ?? {}));
+  const sha256 = nextCursorHash(fields);
+  const nextCursor = sha256 === undefined ? undefined : (known ?? (await readLongCursor(folder, key, sha256)));
+  const metadata = orConflict(() => decodePageMetadata(key, fields, nextCursor));
+  const { ContentLength: bytes } = info;
+  const stored = objectDigest(metadata);
+  if (bytes !== stored.bytes) {
+    throw conflict(key, `it has ${bytes} bytes, but its metadata says ${stored.bytes}`);
+  }
+  if (hasDifferentBytes(info, stored, partBytes)) throw conflict(key, 'its bytes do not match its metadata');
+  return { ...metadata, revision: revisionOf(info.ETag) };
+}
 
-  const create = async (
-    key: string,
-    body: NewBody,
-    facts: Pick<NewObject, 'contentType' | 'metadata' | 'storageClass'>,
-  ) => await createObject(objectAt(key), body, { ...facts, tags, encryption, partBytes }, runtime);
-  /** Before its page, so that a reader that finds the page finds the cursor, too. */
-  const storeLongCursor = async (key: string, cursor: Cursor | null): Promise<void> => {
-    if (cursor === null || isPreserved(cursor)) return;
-    const content = Buffer.from(cursor);
-    const body = { bytes: content.length, sha256: hash('sha256', content), read: () => content };
-    await create(cursorKey(key, body.sha256), body, { contentType: 'text/plain', metadata: {} });
-  };
-  const readLongCursor = async (key: string, sha256: string): Promise<Cursor> => {
-    const object = cursorKey(key, sha256);
-    const content = await readObject(objectAt(object));
-    if (content === undefined) throw conflict(key, `its next cursor is missing: ${locate(object)}`);
-    const cursor = await textOf(content);
-    if (hash('sha256', cursor) !== sha256) throw conflict(object, 'it is not the cursor that it is named after');
-    return asCursor(cursor);
-  };
+/** Before its page, so that a reader that finds the page finds the cursor, too. */
+async function storeLongCursor({ create }: Folder, key: string, cursor: Cursor | null): Promise<void> {
+  if (cursor === null || isPreserved(cursor)) return;
+  const content = Buffer.from(cursor);
+  const body = { bytes: content.length, sha256: hash('sha256', content), read: () => content };
+  await create(cursorKey(key, body.sha256), body, { contentType: 'text/plain', metadata: {} });
+}
 
-  return {
-    async find(key) {
-      const info = await headObject(objectAt(key));
-      return info && (await readPage(key, info));
-    },
+async function readLongCursor({ objectAt, locate, conflict }: Folder, key: string, sha256: string): Promise<Cursor> {
+  const object = cursorKey(key, sha256);
+  const content = await readObject(objectAt(object));
+  if (content === undefined) throw conflict(key, `its next cursor is missing: ${locate(object)}`);
+  const cursor = await textOf(content);
+  if (hash('sha256', cursor) !== sha256) throw conflict(object, 'it is not the cursor that it is named after');
+  return asCursor(cursor);
+}
 
-    spool(identity) {
-      const { key, compression } = identity;
-      const spool = spoolFor(openSpoolFile, pageRemedy);
-      let object: PageObject;
-      return {
-        async fill(body) {
-          object = await fillWithPage(spool, identity, body, compress);
-        },
-        async put(received) {
-          const metadata = encodePageMetadata(toPageMetadata(identity, object, received));
-          await storeLongCursor(key, received.nextCursor);
-          const body = { ...objectDigest(object), read: spool.read };
-          // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
-          const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
-          const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
-          const { created, ...info } = await create(key, body, { contentType, metadata, storageClass }).finally(
-            release,
-          );
-          // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
-          return { stored: created, page: await readPage(key, info, created ? received.nextCursor : undefined) };
-        },
-        [Symbol.asyncDispose]: () => spool[Symbol.asyncDispose](),
-      };
-    },
-
-    async putDocument(key, chunks) {
-      await using spool = spoolFor(openSpoolFile, manifestRemedy);
-      const { bytes, sha256 } = await spool.fill(chunks);
-      const body = { bytes, sha256, read: spool.read };
-      const { created, ...info } = await create(key, body, { contentType: 'application/json', metadata: { sha256 } });
-      const isSame =
-        info.Metadata?.sha256 === sha256 && info.ContentLength === bytes && !hasDifferentBytes(info, body, partBytes);
-      if (!created && !isSame) throw conflict(key, differentDocument);
-    },
-
-    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
-
-    async *list(folder) {
-      for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {
-        const key = object.key.slice(prefix.length);
-        if (key.lastIndexOf('/') === folder.length) yield { ...object, key };
-      }
-    },
-
-    read: (key) => readObject(objectAt(key)),
-
-    async *listFolders(folder) {
-      for await (const key of listCommonPrefixes({ client, Bucket: bucket }, `${prefix}${folder}/`)) {
-        yield key.slice(prefix.length, -1);
-      }
-    },
-
-    locate,
-  };
+async function putDocument(folder: Folder, key: string, chunks: AsyncIterable<string>): Promise<void> {
+  const { create, conflict, partBytes } = folder;
+  await using spool = spoolFor(folder.openSpoolFile, manifestRemedy);
+  const { bytes, sha256 } = await spool.fill(chunks);
+  const body = { bytes, sha256, read: spool.read };
+  const { created, ...info } = await create(key, body, { contentType: 'application/json', metadata: { sha256 } });
+  const isSame =
+    info.Metadata?.sha256 === sha256 && info.ContentLength === bytes && !hasDifferentBytes(info, body, partBytes);
+  if (!created && !isSame) throw conflict(key, differentDocument);
 }
 
 /** The slices of a run have pages to store at the same time. More uploads need more memory, 40 MiB each, and are not faster. */

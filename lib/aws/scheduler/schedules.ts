@@ -1,6 +1,7 @@
 /** Reads the schedules of exports from EventBridge Scheduler. Someone may have disabled, changed or deleted one since the deployment. */
 
 import { paginateListSchedules, type SchedulerClient } from '@aws-sdk/client-scheduler';
+import { hasName } from '../errors.ts';
 
 /** By name, whether each schedule of a group is enabled; none if the group was deleted. Needs scheduler:ListSchedules. */
 export async function listSchedules(
@@ -14,7 +15,7 @@ export async function listSchedules(
         schedules.set(Name, State === 'DISABLED' ? 'disabled' : 'scheduled');
     }
   } catch (error) {
-    if (!(error instanceof Error) || error.name !== 'ResourceNotFoundException') throw error;
+    if (!hasName(error, 'ResourceNotFoundException')) throw error;
   }
   return schedules;
 }

@@ -7,7 +7,7 @@ import type { SFNClient } from '@aws-sdk/client-sfn';
 import { codeOf, ExportError, isExportError } from '../../core/errors.ts';
 import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { ProxyError } from '../../service/network/tunnel.ts';
-import { isAccessDenied } from '../access-denied.ts';
+import { isAccessDenied, isNetworkError } from '../errors.ts';
 
 /** An SDK client. Each has a middleware stack with types of its own. */
 export interface Client {
@@ -56,59 +56,81 @@ const credentialProblems: readonly (readonly [RegExp, string])[] = [
 /** SSO could not be reached. The SDK keeps only the text of that error. */
 const unreachedProvider = /^(ProxyError|TimeoutError|Error( \[\w+\])?): /;
 const clockErrors = /^(RequestTimeTooSkewed|RequestInTheFuture)$/;
-const networkErrors =
-  /^(TimeoutError|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|CERT_HAS_EXPIRED)$/;
 /** The issuer is unknown. */
 const untrustedErrors = /SELF_SIGNED_CERT|^UNABLE_TO_(GET_ISSUER_CERT|VERIFY_LEAF_SIGNATURE)/;
+
+/** An error of a client, and the request that it ended. */
+interface Failure {
+  readonly cause: Error;
+  /** What tells errors of the network apart. */
+  readonly code: string;
+  /** The message, for a terminal. */
+  readonly details: string;
+  /** The service and the operation, as in IAM actions. */
+  readonly service: string;
+  readonly operation: string;
+}
 
 /** The explained error; undefined if the operator cannot fix `cause`. */
 function explain(cause: unknown, service: string, operation: string): ExportError | undefined {
   if (!(cause instanceof Error) || isExportError(cause)) return undefined;
   const code = codeOf(cause) || cause.name;
-  const details = shorten(toPrintable(cause.message), 300);
-  const configurationError = (message: string) => new ExportError('ConfigurationError', message, { cause });
-  if (cause.name === 'CredentialsProviderError' && unreachedProvider.test(cause.message)) {
-    const advice = 'Check the variables HTTPS_PROXY, NO_PROXY and AWS_CA_BUNDLE, and the network';
-    const message = `The AWS credentials cannot be requested (${service}: ${details}). ${advice}`;
-    return new ExportError('ServiceUnavailableError', message, { cause });
-  }
-  const [, credentialProblem] = credentialProblems.find(([pattern]) => pattern.test(cause.name)) ?? [];
-  if (credentialProblem !== undefined) {
-    return configurationError(
-      `${credentialProblem} (${service}: ${details}). Select a profile with AWS_PROFILE, and sign in if it requires that ` +
-        '(aws sso login). aws sts get-caller-identity shows the current identity',
+  const failure = { cause, code, details: shorten(toPrintable(cause.message), 300), service, operation };
+  if (cause instanceof ProxyError) return explainProxy(cause);
+  const outage = credentialsUnreachable(failure);
+  const toConfigure = outage ?? identityProblem(failure) ?? denial(failure) ?? machineProblem(failure);
+  const message = toConfigure ?? networkProblem(failure);
+  if (message === undefined) return undefined;
+  const mayPass = outage !== undefined || toConfigure === undefined;
+  return new ExportError(mayPass ? 'ServiceUnavailableError' : 'ConfigurationError', message, { cause });
+}
+
+function credentialsUnreachable({ cause, details, service }: Failure): string | undefined {
+  if (cause.name !== 'CredentialsProviderError' || !unreachedProvider.test(cause.message)) return undefined;
+  const advice = 'Check the variables HTTPS_PROXY, NO_PROXY and AWS_CA_BUNDLE, and the network';
+  return `The AWS credentials cannot be requested (${service}: ${details}). ${advice}`;
+}
+
+function networkProblem({ cause, code, details, service }: Failure): string | undefined {
+  if (!isNetworkError(cause)) return undefined;
+  return (
+    `Cannot reach AWS (${service}, ${code}: ${details}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, then try again. ` +
+    'If the network needs a proxy, set HTTPS_PROXY'
+  );
+}
+
+function identityProblem({ cause, details, service }: Failure): string | undefined {
+  const [, problem] = credentialProblems.find(([pattern]) => pattern.test(cause.name)) ?? [];
+  if (problem !== undefined) {
+    return (
+      `${problem} (${service}: ${details}). Select a profile with AWS_PROFILE, and sign in if it requires that ` +
+      '(aws sso login). aws sts get-caller-identity shows the current identity'
     );
   }
-  if (/^region is missing|^region not accepted: region=""/i.test(cause.message)) {
-    return configurationError('No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1');
-  }
-  if (isAccessDenied(cause) && cause.message.startsWith('MultiFactorAuthentication')) {
-    return configurationError(
-      `AWS rejected the MFA code (${details}). Each code works once: try again with the next one`,
-    );
+  return /^region is missing|^region not accepted: region=""/i.test(cause.message)
+    ? 'No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1'
+    : undefined;
+}
+
+function denial({ cause, details, service, operation }: Failure): string | undefined {
+  if (!isAccessDenied(cause)) return undefined;
+  if (cause.message.startsWith('MultiFactorAuthentication')) {
+    return `AWS rejected the MFA code (${details}). Each code works once: try again with the next one`;
   }
   // Without s3:ListBucket, S3 answers 403 for a missing object. The page store explains that itself.
-  if (isAccessDenied(cause) && !(service === 's3' && /^(Get|Head)Object$/.test(operation))) {
-    return configurationError(
-      `Access denied to ${service}:${operation} (${details}). Request an operator's permissions, or set another AWS_PROFILE`,
-    );
-  }
+  if (service === 's3' && /^(Get|Head)Object$/.test(operation)) return undefined;
+  return `Access denied to ${service}:${operation} (${details}). Request an operator's permissions, or set another AWS_PROFILE`;
+}
+
+/** The clock of this machine is wrong, or it does not trust AWS. */
+function machineProblem({ cause, code, details, service }: Failure): string | undefined {
   if (clockErrors.test(cause.name)) {
-    return configurationError(`AWS rejected the time of a request (${details}). Set the clock of this machine`);
+    return `AWS rejected the time of a request (${details}). Set the clock of this machine`;
   }
-  if (cause instanceof ProxyError) return explainProxy(cause);
-  if (untrustedErrors.test(code)) {
-    return configurationError(
-      `The certificate of AWS is not trusted (${service}, ${code}). If a proxy inspects TLS here, set AWS_CA_BUNDLE to a PEM file with ` +
-        'its certificate authority',
-    );
-  }
-  if (!networkErrors.test(code) && !networkErrors.test(cause.name)) return undefined;
-  return new ExportError(
-    'ServiceUnavailableError',
-    `Cannot reach AWS (${service}, ${code}: ${details}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, then try again. If the ` +
-      'network needs a proxy, set HTTPS_PROXY',
-    { cause },
+  if (!untrustedErrors.test(code)) return undefined;
+  return (
+    `The certificate of AWS is not trusted (${service}, ${code}). If a proxy inspects TLS here, set AWS_CA_BUNDLE to a PEM ` +
+    'file with its certificate authority'
   );
 }
 

@@ -15,11 +15,12 @@ import {
   type ServiceOutput,
   serviceOutputSuffix,
 } from '../../settings/deployed-settings.ts';
+import { hasName } from '../errors.ts';
+import { parseJson } from '../parse-json.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { listSchedules } from '../scheduler/schedules.ts';
 import { createExecutions, manualName, startExecution } from '../step-functions/executions.ts';
-import { parseJson } from '../step-functions/failure.ts';
 import type { DeployedStartOptions } from '../step-functions/follow-run.ts';
 import type { OperatorClients } from './clients.ts';
 
@@ -55,8 +56,7 @@ export async function readService(
   const command = new DescribeStackResourceCommand({ StackName, LogicalResourceId });
   const { StackResourceDetail } = await client.send(command).catch((error: unknown) => {
     // CloudFormation reports a missing resource so.
-    const isMissing = error instanceof Error && error.name === 'ValidationError';
-    throw isMissing ? unreadable(`there is no resource ${LogicalResourceId}`, error) : error;
+    throw hasName(error, 'ValidationError') ? unreadable(`there is no resource ${LogicalResourceId}`, error) : error;
   });
   const metadata = parseJson(StackResourceDetail?.Metadata) as Readonly<Record<string, unknown>> | null | undefined;
   const text = metadata?.[serviceMetadataKey];

@@ -15,8 +15,9 @@ import {
   type ProbeResult,
   probeResultSchema,
 } from '../../service/client/probe-service.ts';
+import { hasName } from '../errors.ts';
+import { parseJson } from '../parse-json.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
-import { parseJson } from '../step-functions/failure.ts';
 import type { OperatorClients } from './clients.ts';
 
 /** Without a `secretId`, the service needs no API key. */
@@ -59,8 +60,7 @@ export async function probeFromFunction(
   const event: ProbeEvent = { probe: { export: exportName, ...period } };
   const command = new InvokeCommand({ FunctionName: functionArn, Payload: Buffer.from(JSON.stringify(event)) });
   const response = await client.send(command).catch((cause: unknown) => {
-    const isMissing = cause instanceof Error && cause.name === 'ResourceNotFoundException';
-    if (!isMissing) throw cause;
+    if (!hasName(cause, 'ResourceNotFoundException')) throw cause;
     throw new ExportError('ConfigurationError', `There is no function ${functionArn}. Deploy the stack again`, {
       cause,
     });

@@ -5,6 +5,7 @@ import { mapConcurrently } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
+import { hasName } from '../errors.ts';
 import type { Environment } from '../sdk-config.ts';
 import { createOperatorClients } from './clients.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
@@ -93,7 +94,7 @@ async function findStack(client: CloudFormationClient, stackName: string): Promi
     if (Stacks[0] !== undefined) return Stacks[0];
   } catch (error) {
     // CloudFormation reports a missing stack and an invalid name alike.
-    if (!(error instanceof Error) || error.name !== 'ValidationError') throw error;
+    if (!hasName(error, 'ValidationError')) throw error;
   }
   // Up to a hundred. The message stays useful if they cannot be listed.
   const { Stacks = [] } = await client.send(new DescribeStacksCommand({})).catch(() => ({ Stacks: [] as Stack[] }));

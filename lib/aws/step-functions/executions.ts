@@ -7,15 +7,14 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import type { Executions } from '../../core/ports.ts';
-import { isAccessDenied } from '../access-denied.ts';
+import { hasName, isAccessDenied } from '../errors.ts';
 
 /** Whether the execution continues, by itself or once its redrive begins. */
 export const isActive = ({ status }: Pick<DescribeExecutionCommandOutput, 'status'>): boolean =>
   status === 'RUNNING' || status === 'PENDING_REDRIVE';
 
 /** No such execution: it ended so long ago that Step Functions no longer knows it, or it never was one. */
-export const isUnknownExecution = (error: unknown): boolean =>
-  error instanceof Error && (error.name === 'ExecutionDoesNotExist' || error.name === 'InvalidArn');
+export const isUnknownExecution = (error: unknown): boolean => hasName(error, 'ExecutionDoesNotExist', 'InvalidArn');
 
 /**
  * `ownArn` is the ARN of the deployment's state machine, or of one of its executions. Needs states:DescribeExecution for its
@@ -67,7 +66,7 @@ export async function startExecution(
     const { executionArn = '' } = await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
     return executionArn;
   } catch (error) {
-    if (!(error instanceof Error) || error.name !== 'ExecutionAlreadyExists') throw error;
+    if (!hasName(error, 'ExecutionAlreadyExists')) throw error;
     return `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
   }
 }

@@ -2,6 +2,7 @@
 
 import * as z from 'zod/mini';
 import { shorten, toPrintable, truncate } from '../../core/sanitize.ts';
+import { parseJson } from '../parse-json.ts';
 
 interface Failure {
   readonly error: string;
@@ -30,13 +31,4 @@ export function toFailure(
   const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
   const message = shorten(toPrintable(text).trim(), maxMessageLength);
   return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
-}
-
-/** undefined if `text` is not JSON. */
-export function parseJson(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? '');
-  } catch {
-    return undefined;
-  }
 }

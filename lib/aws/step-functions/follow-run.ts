@@ -22,8 +22,9 @@ import { continuationName } from '../../core/state-machine/definition.ts';
 import { parseStartInput } from '../../core/steps/start-input.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
+import { parseJson } from '../parse-json.ts';
 import { isActive } from './executions.ts';
-import { parseJson, toFailure } from './failure.ts';
+import { toFailure } from './failure.ts';
 import { readLastIncident } from './history.ts';
 
 export interface FollowDependencies {

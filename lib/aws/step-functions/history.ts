@@ -8,9 +8,10 @@ import * as z from 'zod/mini';
 import type { StateName } from '../../core/state-machine/definition.ts';
 import type { Instant, RunFailure } from '../../core/model.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import { isAccessDenied } from '../access-denied.ts';
+import { isAccessDenied } from '../errors.ts';
+import { parseJson } from '../parse-json.ts';
 import { isUnknownExecution } from './executions.ts';
-import { parseJson, toFailure } from './failure.ts';
+import { toFailure } from './failure.ts';
 
 /** What delayed or stopped an unfinished run. */
 export type Incident =

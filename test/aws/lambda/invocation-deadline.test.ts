@@ -1,11 +1,15 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { Clock } from '../../../lib/core/ports.ts';
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
 const minute = 60_000;
 /** Storing 200 MiB is assumed to take 10 s, plus half a minute. */
 const limits = { totalTimeout: 4 * minute, maxPageBytes: 200 * 1024 * 1024 };
+
+const startDeadline = (remainingMs: number, clock: Clock, slices = 1) =>
+  startInvocationDeadline({ remainingMs, label: 'page 7 of run R', slices }, limits, clock);
 
 describe('the deadline of an invocation', () => {
   let clock: VirtualClock;
@@ -14,7 +18,7 @@ describe('the deadline of an invocation', () => {
   });
 
   it('leaves enough time to store the largest page', async () => {
-    using deadline = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock);
+    using deadline = startDeadline(15 * minute, clock);
     await clock.advance(15 * minute - 40_001);
     expect(deadline.signal.aborted).toBe(false);
     await clock.advance(1);
@@ -25,13 +29,13 @@ describe('the deadline of an invocation', () => {
   });
 
   it('leaves enough time to store the largest page of each slice', () => {
-    using deadline = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock, 16);
+    using deadline = startDeadline(15 * minute, clock, 16);
     // 30 s, and 16 × 10 s.
     expect(deadline.retryAfterDeadline - clock.monotonicNow()).toBe(11 * minute - 190_000);
   });
 
   it('leaves half of a short invocation to store the page', async () => {
-    using deadline = startInvocationDeadline(2_000, limits, 'page 1 of run R', clock);
+    using deadline = startDeadline(2_000, clock);
     await clock.advance(999);
     expect(deadline.signal.aborted).toBe(false);
     await clock.advance(1);
@@ -39,15 +43,15 @@ describe('the deadline of an invocation', () => {
   });
 
   it('allows a Retry-After only if a whole request fits in after it', () => {
-    using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
-    using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
+    using long = startDeadline(15 * minute, clock);
+    using short = startDeadline(3 * minute, clock);
     expect(long.retryAfterDeadline - clock.monotonicNow()).toBe(11 * minute - 40_000);
     expect(short.retryAfterDeadline).toBe(clock.monotonicNow());
   });
 
   it('allows another page while a whole request and the storing of two pages fit in', async () => {
-    using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
-    using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
+    using long = startDeadline(15 * minute, clock);
+    using short = startDeadline(3 * minute, clock);
     expect([long.hasTime(), short.hasTime()]).toEqual([true, false]);
     await clock.advance(11 * minute - 80_000);
     expect(long.hasTime()).toBe(true);
@@ -58,7 +62,7 @@ describe('the deadline of an invocation', () => {
   it('does not depend on the clock, which may be set meanwhile', async () => {
     let clockMs = 0;
     const set = { ...clock, now: () => clockMs };
-    using deadline = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', set);
+    using deadline = startDeadline(15 * minute, set);
     const { retryAfterDeadline } = deadline;
     clockMs = 60 * minute;
     expect(deadline.hasTime()).toBe(true);
@@ -69,7 +73,7 @@ describe('the deadline of an invocation', () => {
   });
 
   it('has no timer once it is disposed of', () => {
-    const deadline = startInvocationDeadline(minute, limits, 'page 1 of run R', clock);
+    const deadline = startDeadline(minute, clock);
     deadline[Symbol.dispose]();
     expect(clock.sleepers()).toBe(0);
   });

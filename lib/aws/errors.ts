@@ -1,13 +1,21 @@
-/** Recognizes that AWS denied a request, and says what to do about it. */
+/** Recognizes errors of AWS by their names, and says what to do about a request that AWS denied. */
 
-import { type ExportError, isExportError } from '../core/errors.ts';
+import { codeOf, type ExportError, isExportError } from '../core/errors.ts';
 
-const accessDeniedErrors: ReadonlySet<string> = new Set(['AccessDenied', 'AccessDeniedException']);
+export const hasName = (error: unknown, ...names: readonly string[]): error is Error =>
+  error instanceof Error && names.includes(error.name);
+
+const networkErrors =
+  /^(TimeoutError|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|CERT_HAS_EXPIRED)$/;
+
+/** Whether AWS could not be reached. */
+export const isNetworkError = (error: Error): boolean =>
+  networkErrors.test(codeOf(error)) || networkErrors.test(error.name);
 
 /** Whether AWS denied a request. Operators' clients explain that error, and keep it as the cause. */
 export function isAccessDenied(error: unknown): error is Error {
   if (isExportError(error)) return isAccessDenied(error.cause);
-  return error instanceof Error && accessDeniedErrors.has(error.name);
+  return hasName(error, 'AccessDenied', 'AccessDeniedException');
 }
 
 /** Whether the cause is a denial of AWS. The response to a HEAD request has no body, and so no name of an error, only the status. */

@@ -2,7 +2,7 @@ import { HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { explainAccessDenied } from '../../lib/aws/access-denied.ts';
+import { explainAccessDenied } from '../../lib/aws/errors.ts';
 import { stepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { headObject } from '../../lib/aws/s3/objects.ts';
 import { createSecretApiKey } from '../../lib/aws/secrets.ts';

@@ -1,0 +1,8 @@
+/** The value of JSON text; undefined if `text` is not JSON. The parser's error, which would quote the text, is dropped. */
+export function parseJson(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch {
+    return undefined;
+  }
+}
