@@ -13,7 +13,7 @@ export interface CommandDefinition {
 
 const oneExport = ['[export]', 'name of the export; optional if there is only one'] as const;
 const someExports = ['[exports...]', 'names of exports; optional if there is only one'] as const;
-const target = ['out', 'stack', 'json'] as const;
+const target = ['out', 'settings', 'stack', 'json'] as const;
 /** The options that a run is started with. */
 const start = ['since', 'until', 'each', 'again', 'parallel', 'slice', 'restart'] as const;
 /** The options that describe the only export, without a settings file. */
@@ -33,9 +33,9 @@ export const commands: Readonly<Record<string, CommandDefinition>> = {
 Run it again to export what is new since the last run, or to resume an interrupted run. The API key comes from the environment
 variable REPORT_EXPORT_API_KEY, or the one in apiKeyEnv of a settings file. All else that can be set needs a settings file.
 
-With --settings, the exports run as they would be deployed, one after the other, except for schedules. A directory holds any
-number of exports, and saves the settings of each. With --all, every export of the settings file runs. One that fails does not
-stop the others.
+With --settings, the exports run as they would be deployed, one after the other, except for schedules. With --all, every export
+of the settings file runs. One that fails does not stop the others. Without --settings, the settings are in report-exporter.json
+in the directory. If that file does not exist, the first run writes it from the options.
 
 Examples:
   $ report-exporter local                                           # a first run, against the simulator
@@ -65,8 +65,7 @@ Examples:
     description: 'start runs, or resume unfinished ones',
     options: [...target, 'all', ...start, 'follow', 'maxAttempts'],
     help: `
-A local export reads the settings file of its last start again, or uses that start's options. Ctrl-C interrupts a local run; a
-deployed run continues. Several exports of a stack start at the same time, those of a directory run one after the other. One that
+Ctrl-C interrupts a local run; a deployed run continues. Several exports of a stack start at the same time, those of a directory run one after the other. One that
 fails does not stop the others. With --json, prints a JSON object per export, one per line.
 
 With --since and --until, it is a bounded run: it exports what is dated from the one and before the other, and leaves the watermark
@@ -127,12 +126,12 @@ Examples:
   plan: {
     argument: someExports,
     description: 'show what the next start would request, and why',
-    options: [...target, 'settings', 'all', 'request', 'toEnd', ...start],
+    options: [...target, 'all', 'request', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
 here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
-one: --to-end requests all pages of the period. With --settings, it plans what local with the
-same options would do. Use the --out of local: it has the state and the refresh tokens.
+one: --to-end requests all pages of the period. Use the --out of local: it has the state and the
+refresh tokens.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
@@ -158,7 +157,7 @@ Examples:
   doctor: {
     argument: ['[export]', 'name of the export (default: all)'],
     description: 'check whether exports can run, and how to fix them',
-    options: [...target, 'settings'],
+    options: target,
     help: `
 Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
 its alarms reach anyone. Requests page 1 of the next run of each service and does not store it; of a stack, the function requests another

@@ -35,7 +35,7 @@ const silent = {
 };
 
 const { finish } = startMeasurement();
-await using target = openLocalDeployment({ out, env, runtime: systemRuntime, given: { exports: [settings] } });
+await using target = openLocalDeployment({ out, env, runtime: systemRuntime, exports: [{ settings }] });
 const opened = await target.open(settings.export.name);
 const end = await opened.start(request, silent);
 if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);

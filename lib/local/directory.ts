@@ -1,22 +1,20 @@
 /** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
 
 import { createSlots } from '../core/concurrency.ts';
-import { ExportError, isExportError } from '../core/errors.ts';
-import type { ExportDefinition, RunEnd } from '../core/model.ts';
+import { ExportError } from '../core/errors.ts';
+import type { ExportDefinition, ExportState, RunEnd } from '../core/model.ts';
 import {
   type SettingsOrigin,
   defaultDirectory,
   type LocalDirectory,
   type LocalExport,
-  type SavedSettings,
-  type SettingsSource,
   simulatedDirectory,
 } from './settings.ts';
 import type { StartRequest } from '../core/steps/start-input.ts';
 import type { PageSlots, Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
+import { updateState } from '../core/steps/export-state.ts';
 import { instantOf } from '../core/timestamps.ts';
-import { settingsVersion } from '../settings/deployed-settings.ts';
 import { freshnessSeconds } from '../settings/schedule-settings.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
@@ -25,54 +23,58 @@ import { acquireExportLock, isExportLocked } from './lock.ts';
 import { finishedChanges } from './renewed-secret.ts';
 import { boundedLockName, isBoundedExecution, type LocalStartOptions, runLocally } from './run.ts';
 import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
-import { isNameOfVariable, localService } from './service.ts';
-import { pageLogIn } from './sqlite/page-log.ts';
-import { noteFailedStart, runNotesIn } from './sqlite/run-notes.ts';
+import { localService, simulatorAddress } from './service.ts';
+import { pageLogIn, sourcesIn } from './sqlite/page-log.ts';
 
-export interface LocalDeploymentOptions extends LocalDirectory {
-  /** The exports to start, and the file that later starts read them from again. Absent: those that have run in the directory. */
-  readonly given?: { readonly exports: readonly LocalExport[]; readonly from?: SettingsSource | undefined };
-  /** Reads an export from its settings file again. Absent: the settings of its last run count. @throws ConfigurationError */
-  readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExport>;
+/** An export with the settings of its next run. */
+export interface ConfiguredExport {
+  readonly settings: LocalExport;
+  /** Why no run can start with them. What the directory has of the export can be read. */
+  readonly problem?: string | undefined;
 }
 
-/** @throws ConfigurationError if no exports are given and none has run in the directory, or its state cannot be read */
+export interface LocalDeploymentOptions extends LocalDirectory {
+  /** Empty if the settings cannot be read: then the exports are those that have a state in the directory. */
+  readonly exports: readonly ConfiguredExport[];
+  /** The settings file that has the exports. Absent: options of the command line describe the only one. */
+  readonly file?: string | undefined;
+  /** The settings with which an export that only has a state is shown. Absent: it cannot be opened. */
+  readonly settingsOfOther?: (name: string, source: string | null) => ConfiguredExport;
+  /** Called each time a run begins or is resumed. A start that is refused begins none. */
+  readonly onBegun?: (notify: (text: string) => void) => void;
+}
+
+/** @throws ConfigurationError if its state cannot be read, or if it has simulated reports and the exports are not, or the reverse */
 export function openLocalDeployment(options: LocalDeploymentOptions) {
-  const { out, given } = options;
+  const { out, exports, settingsOfOther } = options;
   const stateFile = stateFileIn(out);
   // First: its errors say what is wrong with the path.
   const isNew = !isFilePresent(stateFile);
-  if (given === undefined && isNew) {
-    const hasSimulated = out === defaultDirectory && isFilePresent(stateFileIn(simulatedDirectory));
-    const remedy = hasSimulated
-      ? `The simulated exports are in ${simulatedDirectory}: add ${directoryOption(simulatedDirectory)}`
-      : 'Run an export into it first with the command local, or choose another directory';
-    throw new ExportError('ConfigurationError', `No export has run in ${out}: ${stateFile} does not exist. ${remedy}`);
-  }
   // Opened once for all exports: they share the file.
   const state = openStateFile(stateFile);
-  const notes = runNotesIn(state);
   try {
-    assertUnmixed(given?.exports ?? [], out, notes);
+    assertUnmixed(exports, out, sourcesIn(state));
   } catch (error) {
     state.close();
     throw error;
   }
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
-  const settingsOf = async (name: string): Promise<CurrentSettings> => {
-    const settings = given?.exports.find((each) => each.export.name === name);
-    if (settings !== undefined)
-      return { settings, toSave: { version: settingsVersion, ...settings, from: given?.from } };
-    const saved = notes.settings(name);
-    if (saved === undefined) throw unknownExport(name, out, notes.exportNames());
-    return await readAgain(saved, options);
+  const names = () =>
+    exports.length > 0 ? exports.map(({ settings }) => settings.export.name).sort() : [...sourcesIn(state).keys()];
+  const settingsOf = (name: string): ConfiguredExport => {
+    const configured = exports.find(({ settings }) => settings.export.name === name);
+    if (configured !== undefined) return configured;
+    const source = sourcesIn(state).get(name);
+    if (settingsOfOther === undefined || source === undefined) throw unknownExport(name, out, names());
+    return settingsOfOther(name, source);
   };
   const open = async (name: string) => {
-    const current = await settingsOf(name);
+    const configured = settingsOf(name);
+    const { schedule } = configured.settings.export;
     return {
-      ...describeLocalExport(current.settings, options),
-      settings: current.origin,
+      ...describeLocalExport(configured.settings, options),
+      settings: originOf(configured, options),
       store,
       log,
       executions: {
@@ -86,14 +88,10 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
         acquireExportLock(out, name)?.release();
         for (const folder of folders) await store.checkWritable(folder);
       },
-      readSchedule: async () => ({
-        kind: 'manual' as const,
-        awsSchedule: current.settings.export.schedule?.expression,
-      }),
-      freshnessSeconds: freshnessSeconds(current.settings.export.schedule),
-      failedStart: notes.failedStart(name),
+      readSchedule: async () => ({ kind: 'manual' as const, awsSchedule: schedule?.expression }),
+      freshnessSeconds: freshnessSeconds(schedule),
       start: async (request: StartRequest, startOptions: LocalStartOptions) =>
-        await startRun(options, current, request, startOptions),
+        await startRun(options, configured, request, startOptions),
     };
   };
   const openOrDescribe = async (name: string) =>
@@ -105,9 +103,9 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
     name: `directory ${out}`,
     option: directoryOption(out),
     isNew,
-    exportNames: async () => notes.exportNames(),
+    exportNames: async () => names(),
     open,
-    openAll: async () => await Promise.all(notes.exportNames().map(openOrDescribe)),
+    openAll: async () => await Promise.all(names().map(openOrDescribe)),
     async [Symbol.asyncDispose]() {
       await finishedChanges();
       state.close();
@@ -117,87 +115,94 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
 
 const isSimulated = ({ service }: LocalExport): boolean => service.baseUrl === undefined;
 
-/** @throws ConfigurationError if `given` and the exports of the directory are not all of services, or all simulated */
-function assertUnmixed(given: readonly LocalExport[], out: string, notes: ReturnType<typeof runNotesIn>): void {
-  const [first] = given;
+/** The error of a directory without exports and without settings. */
+export function noExportIn(out: string): ExportError {
+  const hasSimulated = out === defaultDirectory && isFilePresent(stateFileIn(simulatedDirectory));
+  const remedy = hasSimulated
+    ? `The simulated exports are in ${simulatedDirectory}: add ${directoryOption(simulatedDirectory)}`
+    : 'Run an export into it first with the command local, or choose another directory';
+  const message = `No export has run in ${out}: ${stateFileIn(out)} does not exist. ${remedy}`;
+  return new ExportError('ConfigurationError', message);
+}
+
+/** Whether the directory has simulated reports: further runs of its exports are simulated, too. */
+export function hasSimulatedReports(out: string): boolean {
+  if (!isFilePresent(stateFileIn(out))) return false;
+  using state = openStateFile(stateFileIn(out));
+  return [...sourcesIn(state).values()].includes(simulatorAddress);
+}
+
+/** @throws ConfigurationError if the exports and those of the directory are not all of services, or all simulated */
+function assertUnmixed(exports: readonly ConfiguredExport[], out: string, sources: ReturnType<typeof sourcesIn>): void {
+  const [first] = exports;
   if (first === undefined) return;
-  const other = notes.exportNames().find((name) => {
-    const saved = notes.settings(name);
-    return saved !== undefined && isSimulated(saved) !== isSimulated(first);
-  });
+  const simulates = isSimulated(first.settings);
+  const isOther = ([, source]: readonly [string, string | null]) =>
+    source !== null && (source === simulatorAddress) !== simulates;
+  const [other] = [...sources].find(isOther) ?? [];
   if (other === undefined) return;
-  const message = isSimulated(first)
+  const message = simulates
     ? `${out} has reports of a service (${other}), so no simulated ones are stored there. Set another directory, such as ` +
       `${directoryOption(simulatedDirectory)}; or set the service, with --base-url or --settings`
     : `${out} has simulated reports (${other}), so none of a service are stored there. Set another directory with --out, or delete ${out}`;
   throw new ExportError('ConfigurationError', message);
 }
 
-/** What the next run of an export uses. */
-interface CurrentSettings {
-  readonly settings: LocalExport;
-  /** Absent: the command line has the settings. */
-  readonly origin?: SettingsOrigin;
-  /** To be saved when a run begins: the file may have changed. Absent: they are saved already. */
-  readonly toSave?: SavedSettings;
+/** Where the settings come from; undefined for options of the command line. */
+function originOf({ problem }: ConfiguredExport, { file }: LocalDeploymentOptions): SettingsOrigin | undefined {
+  if (file === undefined) return undefined;
+  return { file, problem: problem === undefined ? undefined : new ExportError('ConfigurationError', problem) };
 }
 
-/** The settings as the file has them now, or those of the last run if it cannot be used. */
-async function readAgain(
-  { from, version, ...settings }: SavedSettings,
-  { out, readSettings }: LocalDeploymentOptions,
-): Promise<CurrentSettings> {
-  if (from === undefined || readSettings === undefined) return { settings, origin: { file: null } };
-  const { file } = from;
-  const { name } = settings.export;
-  try {
-    const current = await readSettings(from, name);
-    return { settings: current, origin: { file }, toSave: { version, ...current, from } };
-  } catch (cause) {
-    if (!isExportError(cause, 'ConfigurationError')) throw cause;
-    const remedy = `The last run of ${name} read its settings there. To use another file: local --settings FILE ${name} ${directoryOption(out)}`;
-    const problem = new ExportError('ConfigurationError', `${cause.message}\n  ${remedy}`, { cause });
-    return { settings, origin: { file, problem } };
-  }
+/** If no regular run begins, the reason is recorded in the state of the export. */
+async function startRun(
+  options: LocalDeploymentOptions,
+  configured: ConfiguredExport,
+  startInput: StartRequest,
+  { notify, emit, onRetry, signal, maxAttempts }: LocalStartOptions,
+): Promise<RunEnd> {
+  const { out, runtime, onBegun } = options;
+  const origin = originOf(configured, options);
+  const { name, definition: described, service } = describeLocalExport(configured.settings, options);
+  const definition = maxAttempts === undefined ? described : withMaxAttempts(described, maxAttempts);
+  const connect = async () => {
+    if (origin?.problem !== undefined) throw origin.problem;
+    if (origin !== undefined) notify(`Settings: ${origin.file}`);
+    return await service.connect(notify, signal);
+  };
+  await using client = await connect().catch(async (error: Error) => {
+    if (!signal.aborted && startInput.until === undefined) await recordFailedStart(options, name, error);
+    throw error;
+  });
+  const slots = slotsFor(service.maxConcurrentPages, runtime);
+  const observe: LocalStartOptions['emit'] = (event) => {
+    if (event.event === 'run-started' || event.event === 'run-resumed') onBegun?.(notify);
+    emit(event);
+  };
+  const run = { definition, service: client, slots, out, startInput, runtime, onRetry, signal, maxAttempts };
+  return await runLocally({ ...run, emit: observe });
 }
 
 const maxMessageLength = 1_000;
 
-/** If no regular run begins, the reason is noted for `status`. */
-async function startRun(
-  options: LocalDirectory,
-  { settings, origin, toSave }: CurrentSettings,
-  startInput: StartRequest,
-  { notify, emit, onRetry, signal, maxAttempts }: LocalStartOptions,
-): Promise<RunEnd> {
-  const { out, runtime } = options;
-  const { name, definition: described, service } = describeLocalExport(settings, options);
-  const definition = maxAttempts === undefined ? described : withMaxAttempts(described, maxAttempts);
-  const note = (error: string, message: string) => {
-    if (signal.aborted || startInput.until !== undefined) return;
-    // Shown on one line: each line is a sentence.
-    const text = shorten(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
-    // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
-    // run shows that the name of the variable is not the key itself.
-    const toAdd = toSave?.from !== undefined && isNameOfVariable(settings.apiKeyEnv) ? toSave : undefined;
-    noteFailedStart(stateFileIn(out), name, { error, message: text, at: instantOf(runtime.now()) }, toAdd);
+/** Records a failure before the execution, as FailRun records one of an execution. */
+async function recordFailedStart(
+  { out, runtime, file }: LocalDeploymentOptions,
+  name: string,
+  { name: error, message }: Error,
+): Promise<void> {
+  // Shown on one line: each line is a sentence.
+  const text = shorten(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
+  const failedStart = { error, message: text, at: instantOf(runtime.now()) };
+  using state = openStateFile(stateFileIn(out));
+  const change = (before: ExportState) => {
+    // The name in an option may be mistyped, so it adds no export.
+    const isKnown = file !== undefined || before.version > 0;
+    return { change: isKnown ? { ...before, failedStart } : undefined, result: undefined };
   };
-  try {
-    if (origin?.problem !== undefined) throw origin.problem;
-    if (origin !== undefined) notify(`Settings: ${origin.file ?? noSettingsFile}`);
-    await using client = await service.connect(notify, signal);
-    const slots = slotsFor(service.maxConcurrentPages, runtime);
-    const run = { definition, service: client, slots, out, startInput, runtime, emit, onRetry, signal, maxAttempts };
-    const end = await runLocally({ ...run, settings: toSave });
-    if (end.status === 'failed' && end.failed.run === null) note(end.failed.error, end.failed.message);
-    return end;
-  } catch (error) {
-    const thrown = error instanceof Error ? error : new Error(String(error));
-    note(thrown.name, thrown.message);
-    throw error;
-  }
+  // Best effort: the reason of the failure is the error to report, not why it could not be recorded.
+  await updateState(pageLogIn(state), name, change).catch(() => {});
 }
-
 /** A request after a Retry-After is an attempt, too. No wait is within an invocation, so that all are counted. */
 function withMaxAttempts({ limits, ...definition }: ExportDefinition, maxAttempts: number): ExportDefinition {
   const maxConsecutiveWaits = Math.min(limits.maxConsecutiveWaits, maxAttempts - 1);
@@ -215,7 +220,6 @@ function slotsFor(limit: number | undefined, { now }: Runtime): PageSlots | unde
     },
   };
 }
-
 /** The option with which commands act on the directory. */
 const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
 
@@ -223,9 +227,6 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
   const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${listNames(names)}`;
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
-
-/** For `SettingsOrigin.file` in messages. */
-export const noSettingsFile = 'those of the last run, which had no settings file';
 
 /**
  * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has

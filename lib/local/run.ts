@@ -1,23 +1,22 @@
 /** Runs an export on this machine, with a directory and SQLite, one execution after another. */
 
+import { readdirSync } from 'node:fs';
+import { ExportError } from '../core/errors.ts';
 import type { RunEnd } from '../core/model.ts';
 import type { StartRequest } from '../core/steps/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
+import { fileSystemError } from './durable-fs.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, type Retry, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
-import type { SavedSettings } from './settings.ts';
-import { pageLogIn } from './sqlite/page-log.ts';
-import { runNotesIn } from './sqlite/run-notes.ts';
-import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
+import { pageLogIn, sourcesIn } from './sqlite/page-log.ts';
+import { openStateFile, type StateFile, stateFileIn } from './sqlite/state-file.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
 export interface LocalRunOptions extends ExecutionOptions, Omit<StepDependencies, 'store' | 'log' | 'executions'> {
   /** The directory for pages and state. Created if needed. */
   readonly out: string;
   readonly startInput: StartRequest;
-  /** Saved for later commands once the run has begun. Absent: they are saved already. */
-  readonly settings?: SavedSettings | undefined;
 }
 
 export interface LocalStartOptions {
@@ -49,7 +48,7 @@ export const boundedLockName = (exportName: string): string => `${exportName}/bo
  * @throws ConfigurationError if the directory or the SQLite file cannot be used, or if the name of a new export differs from that of
  *   another one only in case
  */
-export async function runLocally({ out, startInput, settings, ...run }: LocalRunOptions): Promise<RunEnd> {
+export async function runLocally({ out, startInput, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
   const { name } = definition;
   const isBounded = startInput.until !== undefined;
@@ -59,16 +58,9 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
     return { status: 'skipped', reason: `another process is exporting ${what} to ${out}` };
   }
   using state = openStateFile(stateFileIn(out), { create: true });
-  const notes = runNotesIn(state);
-  if (settings !== undefined) notes.assertDistinctName(name);
+  assertDistinctName(name, out, state);
   const deps: StepDependencies = {
     ...run,
-    emit(event) {
-      // A start that is rejected must not change the settings of the next.
-      const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-      if (hasBegun) notes.saveStart(name, settings, event.bounded);
-      run.emit(event);
-    },
     store: createDirectoryPageStore(out, state),
     log: pageLogIn(state),
     // The lock excludes other processes, and this process runs its executions one after another.
@@ -81,5 +73,27 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
     if (outcome.status === 'continued') start = { ...outcome.next, name: `${prefix}${outcome.next.name}` };
     else if (outcome.status !== 'completed') return outcome;
     else return { ...outcome, manifest: manifestAddress(outcome.result, deps.store) };
+  }
+}
+
+/** @throws ConfigurationError if another export of the directory has a name that differs only in its case */
+function assertDistinctName(exportName: string, out: string, state: StateFile): void {
+  // The folders, too: a directory whose state was moved away keeps them.
+  const other = [...sourcesIn(state).keys(), ...namesIn(out)].find(
+    (existing) => existing !== exportName && existing.toLowerCase() === exportName.toLowerCase(),
+  );
+  if (other === undefined) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `${exportName}: ${out} has the export ${other} already, and where file names ignore case, both would share a folder. ` +
+      'Choose a name that differs in more than case, or another directory',
+  );
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (cause) {
+    throw fileSystemError('list', directory, cause);
   }
 }

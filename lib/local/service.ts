@@ -11,6 +11,9 @@ import { createLocalNetwork } from './network.ts';
 import { createRenewedSecret, type Waiting } from './renewed-secret.ts';
 import type { LocalDirectory, LocalExport } from './settings.ts';
 
+/** The address of the service in a directory with simulated reports. */
+export const simulatorAddress = 'simulator';
+
 /** A fixed seed, so that the simulator starts with the same reports every time. */
 const simulatedReports = { seed: 1, count: 250 };
 
@@ -58,7 +61,7 @@ export function localService(
   return {
     settings,
     api,
-    address: 'simulator',
+    address: simulatorAddress,
     maxConcurrentPages,
     describeNetwork: async () => '',
     keySource: 'generated for the simulator',

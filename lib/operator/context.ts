@@ -3,7 +3,6 @@
 import { Writable } from 'node:stream';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import { defaultDirectory } from '../local/settings.ts';
 import type { ExportTarget, Target, UnreadableExport } from './target.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
@@ -73,21 +72,11 @@ export async function runOnTarget(
 
 async function openTarget(call: Call): Promise<Target> {
   const { env, options } = call;
-  const { out, stack, settings } = options;
-  // Each of them takes long to load.
-  if (settings !== undefined) {
-    const { openSettings } = await import('./local-settings.ts');
-    return await openSettings(settings, out, { env, runtime: systemRuntime });
-  }
+  const { stack } = options;
+  // Both take long to load.
   if (stack === undefined) {
-    const { openLocalDeployment } = await import('../local/directory.ts');
-    return openLocalDeployment({
-      out: out ?? defaultDirectory,
-      env,
-      runtime: systemRuntime,
-      // With its schemas it takes long to load, and most directories have no settings file.
-      readSettings: async (source, name) => (await import('./local-settings.ts')).readAgain(source, name),
-    });
+    const { openDirectory } = await import('./local-settings.ts');
+    return openDirectory(options, { env, runtime: systemRuntime });
   }
   const { openStack } = await import('../aws/stack/stack.ts');
   return await openStack({

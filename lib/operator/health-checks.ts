@@ -13,7 +13,6 @@ import { latestKey } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
-import { noSettingsFile } from '../local/directory.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/findings.ts';
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
@@ -121,7 +120,7 @@ function settingsOutcome({ definition, service, settings }: ExportTarget): Outco
   const { problem: cause } = settings ?? {};
   if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
   const { format, container, api } = definition.request;
-  const origin = settings === undefined ? '' : `; ${settings.file ?? noSettingsFile}`;
+  const origin = settings === undefined ? '' : `; ${settings.file}`;
   return ok(`${api.pagination === undefined ? `${format} in ${container}` : format} from ${service.address}${origin}`);
 }
 

@@ -3,74 +3,168 @@
  * described by its line in the file, or by its option.
  */
 
+import { writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { ExportError } from '../core/errors.ts';
+import { codeOf } from '../core/errors.ts';
 import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
-import { openLocalDeployment } from '../local/directory.ts';
-import { defaultDirectory, type LocalDirectory, type LocalExport, type SettingsSource } from '../local/settings.ts';
+import {
+  type ConfiguredExport,
+  hasSimulatedReports,
+  type LocalDeploymentOptions,
+  noExportIn,
+  openLocalDeployment,
+} from '../local/directory.ts';
+import { fileSystemError, isFilePresent } from '../local/durable-fs.ts';
+import { simulatorAddress } from '../local/service.ts';
+import { defaultDirectory, type LocalDirectory, settingsFileIn, simulatedDirectory } from '../local/settings.ts';
+import { stateFileIn } from '../local/sqlite/state-file.ts';
 import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
 import { defaultApiKeyEnv, type ExportSettings, type ServiceSettings } from '../settings/settings.ts';
-import type { SettingsDocument } from '../settings/settings-document.ts';
-import { type ExportTarget, type Target, unreadableExport } from './target.ts';
-import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
+import { fileDocument, type SettingsDocument } from '../settings/settings-document.ts';
+import type { Target } from './target.ts';
+import { assertNoProblems, parseWholeNumber, sanitizeArgument, selectionProblems } from './arguments.ts';
 import type { Options } from './option-table.ts';
 import { collectProblems } from './run-options.ts';
 
+const nameOf = ({ settings }: ConfiguredExport): string => settings.export.name;
+
+/** The exports that `local` runs, and where. */
+export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports' | 'file' | 'onBegun'> {
+  readonly names: readonly string[];
+}
+
 /**
- * The exports of the file that `names` select; without names the only one, or every one with `all`. Without a file, the export of
- * the options, against a simulator unless there is a base URL. Of what only AWS uses, the schedule is kept to be shown.
- * All that is wrong is added to `problems`. Keys are not read.
+ * The exports that `local` runs: those of the settings file that `names` select, the only one, or every one with `all`. The file is that
+ * of `--settings`, or that of the directory. Without a file, the options describe the only export, against a simulator unless there is a
+ * base URL; the first run writes them to the file of the directory. All that is wrong is added to `problems`. Keys are not read.
  */
-export async function readExports(
-  options: Options,
+export function readLocalRuns(options: Options, names: readonly string[], problems: string[]): LocalRuns {
+  const isSimulated = options.simulate ?? (options.settings === undefined && options.baseUrl === undefined);
+  const out = options.out ?? (isSimulated ? simulatedDirectory : defaultDirectory);
+  const ofDirectory = settingsFileIn(out);
+  const file = options.settings ?? (isFilePresent(ofDirectory) ? ofDirectory : undefined);
+  problems.push(...findConflicts(names, options, file));
+  if (file === undefined) {
+    const exports = configuredExports(optionsDocument(options), { isSimulated }, problems);
+    return {
+      out,
+      exports,
+      names: exports.map(nameOf),
+      onBegun: (notify) => writeSettings(ofDirectory, options, notify),
+    };
+  }
+  const simulates = options.simulate ?? (options.settings === undefined && hasSimulatedReports(out));
+  const document = collectProblems(() => fileDocument(file), problems);
+  const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated: simulates }, problems);
+  const selected = selectConfigured(
+    exports,
+    options.export === undefined ? names : [options.export],
+    {
+      file,
+      all: options.all ?? false,
+    },
+    problems,
+  );
+  if (options.settings === undefined && selected.length > 0) {
+    problems.push(...findContradictions(options, document?.value as RawSettings, file));
+  }
+  return { out, file, exports, names: selected.map(nameOf) };
+}
+
+function selectConfigured(
+  exports: readonly ConfiguredExport[],
   names: readonly string[],
+  { file, all }: { readonly file: string; readonly all: boolean },
   problems: string[],
-): Promise<readonly LocalExport[]> {
-  const { settings: file, all = false } = options;
-  const exports = await findExports(options, problems);
-  if (exports === undefined) return [];
-  const isClear = file === undefined || all || (names.length === 0 && exports.length === 1);
+): readonly ConfiguredExport[] {
+  if (exports.length === 0) return [];
+  const isClear = all || (names.length === 0 && exports.length === 1);
+  if (!isClear) problems.push(...selectionProblems(file, names, exports.map(nameOf)));
   const selected = isClear
     ? exports
     : [...new Set(names)].flatMap((name) => exports.filter((each) => nameOf(each) === name));
-  if (!isClear) problems.push(...selectionProblems(file, names, exports.map(nameOf)));
   problems.push(...new Set(selected.flatMap(({ problem }) => problem ?? [])));
-  return selected.map(({ settings }) => settings);
+  return selected;
 }
 
-interface FoundExport {
-  readonly settings: LocalExport;
-  /** Why it cannot run on this machine. */
-  readonly problem: string | undefined;
+/** The options that describe the only export, and are settings in a file. */
+const describingOptions = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'size', 'compress'] as const;
+
+function findConflicts(names: readonly string[], options: Options, file: string | undefined): readonly string[] {
+  const { all = false, settings, simulate, baseUrl } = options;
+  const conflicts =
+    simulate === true && baseUrl !== undefined
+      ? ['--simulate: cannot be combined with --base-url, which names a service']
+      : [];
+  if (file === undefined) {
+    conflicts.push(...names.map((name) => sanitizeArgument(`${name}: unexpected argument`)));
+    if (all) conflicts.push('--all: needs --settings, or a settings file in the directory');
+    return conflicts;
+  }
+  if (settings !== undefined) {
+    const given = describingOptions.filter((field) => options[field] !== undefined);
+    conflicts.push(
+      ...given.map((field) => `--${optionOf(field)}: cannot be combined with --settings; set it in the file`),
+    );
+    if (options.export !== undefined)
+      conflicts.push('--export: cannot be combined with --settings; name the exports as arguments');
+  }
+  if (all && names.length > 0) conflicts.push('--all: runs every export; leave out the names of exports');
+  return conflicts;
 }
 
-const nameOf = ({ settings }: FoundExport): string => settings.export.name;
+/** What of a valid settings file options can say, too. */
+interface RawSettings {
+  readonly services: Readonly<Record<string, object>>;
+  readonly exports: readonly { readonly name: string; readonly service?: string }[];
+  readonly bucket?: { readonly compression?: string };
+}
 
-/** Every export of the file, or that of the options. Undefined if there are problems, which are added to `problems`. */
-async function findExports(options: Options, problems: string[]): Promise<readonly FoundExport[] | undefined> {
-  const { settings: file, compress } = options;
-  const isSimulated = file === undefined ? options.baseUrl === undefined : options.simulate === true;
-  // The parser takes long to load, and most runs have no settings file.
-  const document =
-    file === undefined
-      ? optionsDocument(options)
-      : await import('../settings/settings-document.ts').then(({ fileDocument }) =>
-          collectProblems(() => fileDocument(file), problems),
-        );
-  const parsed = document && collectProblems(() => parseDeployment(document), problems);
-  return parsed?.services.flatMap(({ name, service: written, exports }) => {
+/** The options that say something else than the settings file of the directory, which counts. */
+function findContradictions(
+  options: Options,
+  { services, exports, bucket }: RawSettings,
+  file: string,
+): readonly string[] {
+  const entry = exports.find(({ name }) => name === options.export) ?? exports[0];
+  const service = services[entry?.service ?? Object.keys(services)[0] ?? ''];
+  const stated: Partial<Record<string, unknown>> = { ...service, ...entry, compress: bucket?.compression === 'gzip' };
+  return describingOptions
+    .filter((field) => options[field] !== undefined && String(stated[field]) !== String(options[field]))
+    .map((field) => `--${optionOf(field)}: ${file} says otherwise. Edit that file, or leave out --${optionOf(field)}`);
+}
+
+/** Writes what the options say to the settings file of the directory, which later commands read. Keeps a file that is there. */
+function writeSettings(file: string, options: Options, notify: (text: string) => void): void {
+  try {
+    writeFileSync(file, `${JSON.stringify(settingsOfOptions(options), null, 2)}\n`, { flag: 'wx' });
+    notify(`Settings written to ${file}: later commands read them there, and you can edit them`);
+  } catch (cause) {
+    if (codeOf(cause) !== 'EEXIST') throw fileSystemError('write', file, cause);
+  }
+}
+
+/** Every export of a settings document. Problems of the document are added to `problems`: then there are none. */
+function configuredExports(
+  document: SettingsDocument,
+  { file, isSimulated: simulates }: { readonly file?: string; readonly isSimulated: boolean },
+  problems: string[],
+): readonly ConfiguredExport[] {
+  const parsed = collectProblems(() => parseDeployment(document), problems);
+  return (parsed?.services ?? []).flatMap(({ name, service: written, exports }) => {
     const { apiKeyEnv, ...service } = written;
+    const isSimulated = simulates || service.baseUrl === simulatorUrl;
     const local = {
       service: {
         ...service,
         baseUrl: isSimulated ? undefined : service.baseUrl,
         tls: withResolvedPaths(service.tls, dirname(file ?? '')),
       },
-      // The simulator needs no key, and what is not checked by a use is not stored: it could be the key itself.
+      // The simulator needs no key.
       apiKeyEnv: (isSimulated ? undefined : apiKeyEnv) ?? defaultApiKeyEnv,
-      compression: compress === true ? ('gzip' as const) : parsed.bucket.compression,
+      compression: parsed?.bucket.compression,
     };
     return exports.map((each) => ({
       settings: { ...local, export: each },
@@ -80,61 +174,59 @@ async function findExports(options: Options, problems: string[]): Promise<readon
 }
 
 /**
- * The exports of a settings file, with the state that they have in the directory `out`: as `local` with the same options would run them.
- * @throws ConfigurationError with a line for every problem of the file, or if the state cannot be read
+ * A directory with the exports of the settings file `--settings`, or of its own file. If its own file cannot be used, what is stored can
+ * be read, and nothing can start.
+ * @throws ConfigurationError with a line for every problem of `--settings`, or if there are neither settings nor exports
  */
-export async function openSettings(
-  file: string,
-  out: string | undefined,
+export function openDirectory(
+  { settings, out = defaultDirectory }: Options,
   machine: Omit<LocalDirectory, 'out'>,
-): Promise<Target> {
+): Target {
+  const file = settings ?? settingsFileIn(out);
   const problems: string[] = [];
-  const exports = (await findExports({ settings: file }, problems)) ?? [];
-  assertNoProblems(problems);
-  const directory = openLocalDeployment({
-    ...machine,
-    out: out ?? defaultDirectory,
-    given: { exports: exports.map(({ settings }) => settings) },
-  });
-  const names = exports.map(nameOf);
-  const open = async (name: string): Promise<ExportTarget> => {
-    const found = exports.find((each) => nameOf(each) === name);
-    const problem = found === undefined ? selectionProblems(file, [name], names).join('\n') : found.problem;
-    if (found === undefined || problem !== undefined) throw new ExportError('ConfigurationError', problem ?? '');
-    return { ...(await directory.open(name)), settings: { file } };
+  const hasFile = settings !== undefined || isFilePresent(file);
+  if (!hasFile && !isFilePresent(stateFileIn(out))) throw noExportIn(out);
+  const document = hasFile ? collectProblems(() => fileDocument(file), problems) : undefined;
+  const isSimulated = hasSimulatedReports(out);
+  const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
+  if (settings !== undefined) assertNoProblems(problems);
+  if (!hasFile)
+    problems.push(`${file} does not exist. Name the settings file of the exports with --settings, or copy it there`);
+  /** An export that only has a state, as far as that says what it is. */
+  const settingsOfOther = (name: string, source: string | null): ConfiguredExport => {
+    const known = { export: name, baseUrl: source === null || source === simulatorAddress ? undefined : source };
+    const document = optionsDocument(known);
+    const [other] = configuredExports(document, { isSimulated: known.baseUrl === undefined }, []);
+    const missing = problems.length > 0 ? problems : selectionProblems(file, [name], exports.map(nameOf));
+    return { ...(other as ConfiguredExport), problem: missing.join('\n') };
   };
-  return {
-    ...directory,
-    name: `settings file ${file}`,
-    option: `--settings ${shellQuote(file)}${out === undefined ? '' : ` --out ${shellQuote(out)}`}`,
-    exportNames: async () => names,
-    open,
-    openAll: async () =>
-      await Promise.all(
-        names.map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
-      ),
-  };
+  const target = openLocalDeployment({ ...machine, out, file, exports, settingsOfOther });
+  if (settings === undefined) return target;
+  return { ...target, name: `settings file ${file}`, option: `--settings ${shellQuote(file)} ${target.option}` };
 }
 
-/** The export as its file has it now. @throws ConfigurationError with a line for every problem */
-export async function readAgain({ file, ...options }: SettingsSource, exportName: string): Promise<LocalExport> {
-  const problems: string[] = [];
-  const [found] = await readExports({ ...options, settings: file }, [exportName], problems);
-  assertNoProblems(problems);
-  return found as LocalExport;
-}
+/** Stands for a simulator in the settings file of a directory. No service can have this address. */
+const simulatorUrl = 'https://simulator.invalid';
 
-/** Settings without a file. The address stands for that of a simulator, which has none before it is started. */
-function optionsDocument(options: Options): SettingsDocument {
-  const { baseUrl = 'http://127.0.0.1', vendor, cursorIn, filterUntil, export: name = 'reports', size } = options;
-  return {
-    value: {
-      services: { service: { baseUrl, vendor, cursorIn, filterUntil } },
-      exports: [{ name, size: size && parseWholeNumber(size) }],
-    },
-    describe: (issues) => issues.map((issue) => `--${optionOfPath(issue.path)}: ${describeProblem(issue)}`),
-  };
-}
+/** The settings file that says what the options say. */
+const settingsOfOptions = ({
+  baseUrl = simulatorUrl,
+  vendor,
+  cursorIn,
+  filterUntil,
+  export: name = 'reports',
+  size,
+  compress,
+}: Options) => ({
+  services: { service: { baseUrl, vendor, cursorIn, filterUntil } },
+  exports: [{ name, size: size && parseWholeNumber(size) }],
+  bucket: compress === true ? { compression: 'gzip' } : undefined,
+});
+
+const optionsDocument = (options: Options): SettingsDocument => ({
+  value: settingsOfOptions(options),
+  describe: (issues) => issues.map((issue) => `--${optionOfPath(issue.path)}: ${describeProblem(issue)}`),
+});
 
 function optionOfPath(path: readonly PropertyKey[]): string {
   const field = String(path.findLast((key) => typeof key === 'string'));

@@ -11,7 +11,7 @@ export const optionTable = {
   all: ['--all', 'every export'],
   everyRun: ['--all', 'every published run of every export'],
   newest: ['--newest', 'the newest run of every export'],
-  settings: ['--settings <file>', 'exports of this settings file'],
+  settings: ['--settings <file>', 'the settings file (default: report-exporter.json in the directory)'],
 
   simulate: ['--simulate', 'use a simulator of the Report Export Service instead of the one in the settings file'],
   baseUrl: ['--base-url <url>', 'the service (default: a simulator; of init an example)'],

@@ -144,7 +144,7 @@ export async function readExport(target: ExportTarget, maxRuns: number, now: num
   const { name, serviceName, definition, freshnessSeconds = null } = target;
   const states = await readStates(target);
   const { lastCompleted, watermark } = states.state ?? {};
-  const failedStart = target.failedStart ?? states.state?.failedStart ?? null;
+  const failedStart = states.state?.failedStart ?? null;
   const newest = await viewNewest(target, states.state, maxRuns > 0);
   const runs = await readRuns(target, states, newest, maxRuns);
   const schedule = await target.readSchedule();

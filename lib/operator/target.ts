@@ -3,7 +3,7 @@
 import type { Incident } from '../aws/step-functions/history.ts';
 import type { DeployedStartOptions } from '../aws/step-functions/follow-run.ts';
 import type { Finding } from '../aws/stack/findings.ts';
-import type { ExportDefinition, RunEnd, RunFailure } from '../core/model.ts';
+import type { ExportDefinition, RunEnd } from '../core/model.ts';
 import type { Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
 import type { StartRequest } from '../core/steps/start-input.ts';
 import type { LocalStartOptions } from '../local/run.ts';
@@ -46,7 +46,7 @@ export interface ExportTarget {
   readonly name: string;
   /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
-  /** Where the settings of its next run come from, in a directory. Absent: they were deployed. */
+  /** Where the settings of its next run come from, in a directory. Absent: they were deployed, or are options of the command. */
   readonly settings?: SettingsOrigin | undefined;
   readonly service: DeployedService;
   /** The name of its service in a stack; the address of its service in a directory. */
@@ -71,8 +71,6 @@ export interface ExportTarget {
   readSchedule(): Promise<ScheduleState>;
   /** The maximum age of its newest completed run. Absent: it has none. */
   readonly freshnessSeconds?: number | null | undefined;
-  /** Why the newest start in a directory has begun no run, if it ended before its execution. The state of the export has others. */
-  readonly failedStart?: RunFailure | undefined;
   /** What delayed or stopped the execution of an unfinished run last, from its newest events. Absent where executions have none. */
   lastIncident?(execution: string): Promise<Incident | undefined>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */

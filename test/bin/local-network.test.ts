@@ -14,11 +14,11 @@ const password = 'pr0xy-p@ssword:42';
 const key = { REPORT_EXPORT_API_KEY: 'the-key-of-this-test' };
 const env = { ...key, KEY_PASSPHRASE: passphrase };
 
-/** The bytes of the state, and the saved settings: in a file of SQLite, a long value is cut. */
+/** The bytes of the state, and the states: in a file of SQLite, a long value is cut. */
 async function stateIn(out: string): Promise<string> {
   const file = join(out, 'state.sqlite');
   using database = new DatabaseSync(file, { readOnly: true });
-  return `${await readFile(file, 'latin1')}${JSON.stringify(database.prepare('SELECT * FROM exports').all())}`;
+  return `${await readFile(file, 'latin1')}${JSON.stringify(database.prepare('SELECT * FROM export_states').all())}`;
 }
 
 /** The files of a client of the service, in a new directory, with a settings file that has these settings of the service. */
@@ -41,7 +41,7 @@ async function aClient({ authority }: Pick<PrivateService, 'authority'>, service
 const demanding = { tls: { requestCert: true, rejectUnauthorized: true } };
 
 describe('report-exporter local --settings', () => {
-  it('reads files relative to the settings file, and saves their paths without secrets for later commands', async () => {
+  it('reads files relative to the settings file, and stores no secrets', async () => {
     await using service = await startPrivateService(demanding);
     await using proxy = await startProxy({ target: service });
     const { directory, out, secrets, words } = await aClient(service, {
@@ -62,8 +62,9 @@ describe('report-exporter local --settings', () => {
     expect(service.requests).toMatchObject([{ client: 'exporter', headers: { 'x-tenant': 'acme' } }]);
     expect(proxy.requests[0]?.authority).toContain(privateHost);
 
-    const again = await runInProcess(['start', '--out', out], env);
-    const checked = await runInProcess(['doctor', '--out', out], env);
+    const later = words.slice(1);
+    const again = await runInProcess(['start', ...later], env);
+    const checked = await runInProcess(['doctor', ...later], env);
     expect([again.status, checked.status]).toEqual([0, 0]);
     expect(service.requests.map(({ client }) => client)).toEqual(Array(3).fill('exporter'));
     expect(checked.stdout).toMatch(

@@ -30,12 +30,12 @@ async function aService(options: Partial<SimulatorOptions> = {}): Promise<Simula
   return service;
 }
 
-/** Writes the file, and returns the first words of the command. */
+/** Writes the settings file of a directory, and returns the first words of the command. */
 async function aFile(
   settings: object,
 ): Promise<{ readonly out: string; readonly file: string; readonly local: string[] }> {
   const out = await aDirectory();
-  const file = join(out, 'settings.json');
+  const file = join(out, 'report-exporter.json');
   await writeFile(file, JSON.stringify(settings, null, 2));
   return { out, file, local: ['local', '--out', out, '--settings', file] };
 }
@@ -61,7 +61,7 @@ const described = (api: object) => ({
 });
 
 describe('report-exporter local --settings', () => {
-  it('runs the only export with its filter, since, size and service, and saves them for later commands', async () => {
+  it('runs the only export with its filter, since, size and service, and so do later commands', async () => {
     const service = await aService();
     const { out, local } = await aFile({
       services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME', maxConcurrentPages: 1 } },
@@ -375,7 +375,7 @@ describe('later starts in a directory', () => {
     const { watermark } = jsonOf(await runInProcess([...local, '--json'], env)) as { watermark: string };
     const planned = await runInProcess(plan, env);
     expect(planned.stdout).toContain(`  since    ${watermark}\n`);
-    const command = `local nightly --settings ${file} --out ${out}`;
+    const command = `start nightly --settings ${file} --out ${out}`;
     expect(planned.stdout).toContain(`to start a run: npx --no -- report-exporter ${command}\n`);
     expect(await runInProcess(command.split(' '), env)).toMatchObject({ status: 0 });
     expect(await runInProcess(['doctor', '--settings', file, '--out', out], env)).toMatchObject({
@@ -396,7 +396,7 @@ describe('later starts in a directory', () => {
   });
 
   it.each([
-    ['is gone', undefined, 'does not exist'],
+    ['is gone', undefined, 'does not exist. Name the settings file of the exports with --settings, or copy it there'],
     [
       'has the export no more',
       { services: { acme: { baseUrl: 'https://x.example' } }, exports: [{ name: 'b' }] },
@@ -412,12 +412,9 @@ describe('later starts in a directory', () => {
       const ended = await runInProcess([...words, 'nightly', '--out', out], env);
       expect(ended).toMatchObject({ stdout: '', stderr: expect.stringContaining(message) });
       expect(ended.status).not.toBe(0);
-      expect(ended.stderr).toContain(
-        `The last run of nightly read its settings there. To use another file: local --settings FILE nightly --out ${out}`,
-      );
     }
-    const { findings } = JSON.parse((await runInProcess(['doctor', '--out', out, '--json'], env)).stdout);
-    expect(findings).toContainEqual(
+    const doctor = await runInProcess(['doctor', 'nightly', '--out', out, '--json'], env);
+    expect(JSON.parse(doctor.stdout).findings).toContainEqual(
       expect.objectContaining({ check: 'settings', state: 'problem', message: expect.stringContaining(message) }),
     );
     for (const command of ['status', 'verify', 'runs', 'pages']) {
@@ -426,11 +423,56 @@ describe('later starts in a directory', () => {
     expect(service.exchanges).toHaveLength(2);
   });
 
-  it('without a file say so', async () => {
+  it('read the settings that the first run wrote from its options, also after a person has edited them', async () => {
+    const service = await aService();
     const out = await aDirectory();
+    const local = ['local', '--out', out, '--base-url', service.baseUrl, '--vendor', 'ACME', '--export', 'nightly'];
+    const file = join(out, 'report-exporter.json');
+    const first = await runInProcess([...local, '--size', '2'], env);
+    expect(first).toMatchObject({ status: 0, stderr: expect.stringContaining(`Settings written to ${file}: `) });
+    const settings = JSON.parse(readFileSync(file, 'utf8'));
+    expect(settings).toEqual({
+      services: { service: { baseUrl: service.baseUrl, vendor: 'ACME' } },
+      exports: [{ name: 'nightly', size: 2 }],
+    });
+    expect(searchForSecrets({ file: readFileSync(file) }, env)).toEqual([]);
+
+    settings.exports[0].size = 3;
+    await writeFile(file, JSON.stringify(settings));
+    const second = await runInProcess(['start', '--out', out], env);
+    expect(second).toMatchObject({ status: 0, stderr: expect.stringContaining(`Settings: ${file}\n`) });
+    expect(await runInProcess(local, env)).toMatchObject({ status: 0 });
+    expect(bodiesOf(service).map(({ size }) => size)).toEqual([2, 2, 2, 3, 3]);
+
+    const refused = await runInProcess([...local, '--size', '2', '--compress'], env);
+    expect(refused.status).toBe(2);
+    expect(refused.stderr).toContain(`--size: ${file} says otherwise. Edit that file, or leave out --size\n`);
+    expect(refused.stderr).toContain(`--compress: ${file} says otherwise.`);
+    const other = await runInProcess([...local.slice(0, -1), 'weekly'], env);
+    expect(other).toMatchObject({ status: 2, stderr: expect.stringContaining(`weekly: no such export in ${file}`) });
+    expect(service.exchanges).toHaveLength(5);
+  });
+
+  it('are not written by a start that is refused, and simulated exports stay simulated', async () => {
+    const out = await aDirectory();
+    const refused = await runInProcess(
+      ['local', '--out', out, '--base-url', 'http://127.0.0.1:9', '--parallel', '2'],
+      env,
+    );
+    expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('filterUntil') });
+    expect(readdirSync(out)).not.toContain('report-exporter.json');
     expect(await runInProcess(['local', '--out', out], {})).toMatchObject({ status: 0 });
-    const started = await runInProcess(['start', '--out', out], {});
-    expect(started.stderr).toContain('Settings: those of the last run, which had no settings file\n');
+    for (const words of [['start'], ['local'], ['plan']]) {
+      expect(await runInProcess([...words, '--out', out], {})).toMatchObject({ status: 0 });
+    }
+  });
+
+  it('say what to do in a directory without exports and settings', async () => {
+    const out = join(await aDirectory(), 'a b');
+    expect(await runInProcess(['status', '--out', out], {})).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('Run an export into it first with the command local'),
+    });
   });
 });
 
@@ -461,7 +503,7 @@ describe('report-exporter doctor --settings', () => {
       }),
     );
     expect(service.exchanges).toHaveLength(1);
-    expect(readdirSync(out)).toEqual(['settings.json']);
+    expect(readdirSync(out)).toEqual(['report-exporter.json']);
 
     expect(await runInProcess(['doctor', 'first', '--settings', file], env)).toMatchObject({
       status: 0,

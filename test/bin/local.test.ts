@@ -1,7 +1,7 @@
 /** `report-exporter local`, `service` and the program itself. As processes: processes.slow.test.ts. */
 
 import { createHash } from 'node:crypto';
-import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -153,6 +153,7 @@ describe('report-exporter local', () => {
   it('refuses a name that differs from that of another export only in case', async () => {
     const out = await aDirectory();
     expect(await runInProcess(['local', '--out', out, '--export', 'nightly'])).toMatchObject({ status: 0 });
+    await rm(join(out, 'report-exporter.json'));
     const local = ['local', '--out', out, '--export', 'Nightly'];
     const message =
       `Nightly: ${out} has the export nightly already, and where file names ignore case, both would share a folder. ` +

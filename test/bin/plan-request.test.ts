@@ -247,8 +247,8 @@ describe('report-exporter plan --request', () => {
     expect(planned.status).toBe(0);
     expect(JSON.parse(planned.stdout).exports).toMatchObject([
       { export: 'one', plan: { act: 'start' } },
-      { export: 'two', plan: { act: 'start' } },
       { export: 'three', plan: { act: 'start' } },
+      { export: 'two', plan: { act: 'start' } },
     ]);
   });
 

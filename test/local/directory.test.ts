@@ -1,4 +1,4 @@
-/** What operators' commands read from a directory: the settings of the last start, and whether an export runs. */
+/** What operators' commands read from a directory, and whether an export runs. */
 
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,7 +32,7 @@ async function startLocalExport(
   settings: LocalExport,
   ...args: Parameters<ExportTarget['start']>
 ) {
-  await using target = openLocalDeployment({ ...options, given: { exports: [settings] } });
+  await using target = openLocalDeployment({ ...options, exports: [{ settings }] });
   return await (await target.open(settings.export.name)).start(...args);
 }
 /** A clock for which waits below ten seconds take no time. Timeouts are longer. */
@@ -48,10 +48,15 @@ function aFastClock(): Runtime {
     },
   };
 }
-const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
+const optionsFor = (out: string, ...exports: readonly LocalExport[]): LocalDeploymentOptions => ({
+  out,
+  env: { KEY: 'the-key' },
+  runtime: systemRuntime,
+  exports: exports.map((settings) => ({ settings })),
+});
 
 describe('a local deployment', () => {
-  it('remembers the settings of the last start, and what delayed each page', async () => {
+  it('logs what delayed each page', async () => {
     await using directory = await temporaryDirectory();
     const faults = combineScripts(onPage(2, throttled('9')), onPage(3, errorResponse(503)));
     const reports = inMemoryReports(someReports(5));
@@ -64,7 +69,7 @@ describe('a local deployment', () => {
     const end = await startLocalExport(options, settings, {}, startOptions);
     if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
 
-    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    await using deployment = openLocalDeployment(optionsFor(directory.path, settings));
     expect(await deployment.exportNames()).toEqual(['daily']);
     const daily = await deployment.open('daily');
     expect(daily.definition).toMatchObject({
@@ -171,7 +176,7 @@ describe('a local deployment', () => {
       export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
     });
     const readStates = async () => {
-      await using deployment = openLocalDeployment(optionsFor(directory.path));
+      await using deployment = openLocalDeployment(optionsFor(directory.path, settings));
       const [status] = await readExports(await deployment.openAll(), 0, Date.now());
       if (status === undefined || 'error' in status) throw new Error('the state cannot be read');
       return [status.state, ...status.bounded.unfinished.map(({ state }) => state)];
@@ -188,8 +193,9 @@ describe('a local deployment', () => {
 
   it('knows whether a process is running an export', async () => {
     await using directory = await temporaryDirectory();
-    await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
-    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    const options = optionsFor(directory.path, simulated('a'));
+    await startLocalExport(options, simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(options);
     const { executions } = await deployment.open('a');
     expect(await executions.status('local:x')).toBe('unknown');
     const lock = acquireExportLock(directory.path, 'a');
@@ -213,22 +219,18 @@ describe('a local deployment', () => {
       reports: inMemoryReports(someReports(5)),
     });
     const schedule = { expression: 'rate(7 days)', freshness: 'P7D', enabled: false };
-    for (const name of ['weekly', 'damaged', 'unset', 'daily']) {
+    const settings = ['weekly', 'damaged', 'daily', 'failing', 'running'].map((name) => {
+      const { baseUrl } = ['failing', 'running'].includes(name) ? failing : working;
       const more = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' }, schedule } : {};
-      const settings = { service: { baseUrl: working.baseUrl, vendor: 'ACME' }, export: { name, size: 2, ...more } };
-      await startLocalExport(options, aLocalExport(settings), {}, startOptions);
-    }
-    const service = { baseUrl: failing.baseUrl, vendor: 'ACME' };
-    for (const name of ['failing', 'running']) {
-      await startLocalExport(options, aLocalExport({ service, export: { name, size: 2 } }), {}, startOptions);
-    }
+      return aLocalExport({ service: { baseUrl, vendor: 'ACME' }, export: { name, size: 2, ...more } });
+    });
+    for (const each of settings) await startLocalExport(options, each, {}, startOptions);
     await failing.close();
     const database = new DatabaseSync(join(directory.path, 'state.sqlite'));
     database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = 'damaged'`);
-    database.exec(`UPDATE exports SET settings = json_set(settings, '$.version', 2) WHERE export = 'unset'`);
     database.close();
 
-    await using deployment = openLocalDeployment(options);
+    await using deployment = openLocalDeployment(optionsFor(directory.path, ...settings));
     const lock = acquireExportLock(directory.path, 'running');
     // Long after the runs: at another reading of this clock, reports might not be overdue yet.
     const overview = await readExports(await deployment.openAll(), 0, Date.UTC(2100, 0, 1));
@@ -245,7 +247,6 @@ describe('a local deployment', () => {
       { export: 'damaged', service: working.baseUrl, error: { name: 'PageConflictError' } },
       { export: 'failing', ...unfinished, state: 'failed', lastFailure: { error: 'ConfigurationError' } },
       { export: 'running', ...unfinished, state: 'running' },
-      { export: 'unset', service: null, error: { name: 'ConfigurationError' } },
       { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true, stale: true },
     ]);
     // Whatever should start it: the schedule is for AWS.
@@ -277,19 +278,15 @@ describe('a local deployment', () => {
   it('says what to do if its path is too long, before anything has run', async () => {
     await using directory = await temporaryDirectory();
     const out = join(directory.path, 'a'.repeat(300));
-    const options = { out, env: {}, runtime: systemRuntime };
-    const given = { exports: [simulated('nightly')] };
-    expect(() => openLocalDeployment({ ...options, given })).toThrow('its path is too long. Choose another directory');
+    expect(() => openLocalDeployment(optionsFor(out, simulated('nightly')))).toThrow(
+      'its path is too long. Choose another directory',
+    );
   });
 
-  it('says what to do if no export has run in the directory, or none with that name', async () => {
+  it('names its exports if there is none with a name', async () => {
     await using directory = await temporaryDirectory();
-    expect(() => openLocalDeployment(optionsFor(join(directory.path, 'a b')))).toThrow(
-      /Run an export into it first with the command local/,
-    );
     const out = join(directory.path, "it's here");
-    await startLocalExport(optionsFor(out), simulated('a'), {}, startOptions);
-    await using deployment = openLocalDeployment(optionsFor(out));
+    await using deployment = openLocalDeployment(optionsFor(out, simulated('a')));
     await expect(deployment.open('b')).rejects.toThrow(/no export b in directory .* Its exports: a$/);
     expect(deployment.option).toBe(`--out '${out.replace("'", "'\\''")}'`);
   });

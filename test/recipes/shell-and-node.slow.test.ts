@@ -36,17 +36,18 @@ async function anExport() {
   const file = join(await aDirectory(), 'settings.json');
   const services = { acme: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' } };
   const exports = [{ name: 'daily', size: 2, since: { overlap: 'P365D' } }];
-  await writeFile(file, JSON.stringify({ services, exports }));
-  const options = ['--settings', file];
   const env = { REPORT_EXPORT_API_KEY: apiKey };
-  /** Each run has the reports of the one before it, too. Runs with and without `--compress`, or slices, may follow each other. */
+  /** Each run has the reports of the one before it, too. Runs with and without compression, or slices, may follow each other. */
   const run = async (...more: readonly string[]): Promise<PublishedRun> => {
-    const ended = await runInProcess(['local', '--out', out, ...options, ...more, '--json'], env);
+    const bucket = more.includes('compressed') ? { compression: 'gzip' } : {};
+    await writeFile(file, JSON.stringify({ services, exports, bucket }));
+    const flags = more.filter((word) => word !== 'compressed');
+    const ended = await runInProcess(['local', '--out', out, '--settings', file, ...flags, '--json'], env);
     expect(ended).toMatchObject({ status: 0 });
     const path = jsonOf(ended).manifest ?? '';
     const manifest = await readManifest(path);
-    const file = join(dirname(path), manifest.bounded ? 'bounded.json' : 'run.json');
-    const summary = JSON.parse(await readFile(file, 'utf8')) as RunSummary;
+    const name = manifest.bounded ? 'bounded.json' : 'run.json';
+    const summary = JSON.parse(await readFile(join(dirname(path), name), 'utf8')) as RunSummary;
     return { manifest, summary, folder: dirname(summary.manifest) };
   };
   return {
@@ -144,7 +145,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     const { copy, run: copyRuns } = await aCopy(out);
     const first = await run();
     const bounded = await boundedRun();
-    const second = await run('--since', '2026-10-15T00:00:00Z', '--parallel', '2', '--slice', 'P30D', '--compress');
+    const second = await run('--since', '2026-10-15T00:00:00Z', '--parallel', '2', '--slice', 'P30D', 'compressed');
     expect(second.manifest.pages.map(({ key }) => basename(key)).slice(0, 3)).toEqual([
       'page-0001-000001.xml.gz',
       'page-0002-000001.xml.gz',
@@ -216,7 +217,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
   it('shows nothing of a run with a damaged page, and copies it once that is restored', async () => {
     const { out, run } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
-    const [first, second, third] = [await run(), await run('--compress'), await run()];
+    const [first, second, third] = [await run(), await run('compressed'), await run()];
     const damaged = join(out, second.manifest.pages[1]?.key ?? '');
     const original = await readFile(damaged);
     await writeFile(damaged, gzipSync(gunzipSync(original), { level: 0 }));
@@ -345,7 +346,7 @@ describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
   it('writes the pages of each run once, and stops at a run that cannot be read', async () => {
     const { out, run } = await anExport();
     const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
-    const [first, second, third] = [await run(), await run('--compress'), await run()];
+    const [first, second, third] = [await run(), await run('compressed'), await run()];
     const page = join(out, second.folder, 'page-000002.xml.gz');
     await rename(page, `${page}.moved`);
     const failed = await writeNew();
@@ -381,7 +382,7 @@ describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
     const { out, run } = await anExport();
     const { folder, run: loop, written: processed } = await aLoop(out);
     expect(await loop()).not.toMatchObject({ status: 0 });
-    const [first, second] = [await run('--compress'), await run()];
+    const [first, second] = [await run('compressed'), await run()];
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
     expect(await processed()).toEqual([first, second].map(({ summary }) => `${summary.run}.pages`).sort());
     expect(await readFile(join(folder, 'last-daily'), 'utf8')).toBe(`${second.summary.sequence}\n`);

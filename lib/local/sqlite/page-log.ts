@@ -125,6 +125,21 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog {
   };
 }
 
+const sources = `
+  SELECT export, coalesce(state ->> '$.active.request.source', state ->> '$.lastCompleted.selection.source') AS source
+  FROM export_states ORDER BY export`;
+
+/** The exports that have a state, by name: the address of the service of a run, or null before there is one. */
+export function sourcesIn({ all }: Pick<StateFile, 'all'>): ReadonlyMap<string, string | null> {
+  const found = new Map<string, string | null>();
+  for (const { export: stateName, source } of all(sources)) {
+    // A bounded run has a state of its own, whose name begins with that of the export.
+    const [name = ''] = String(stateName).split('/');
+    found.set(name, found.get(name) ?? (source === null ? null : String(source)));
+  }
+  return found;
+}
+
 interface StateRow extends StoredRecord {
   readonly export: string;
   readonly version: number;

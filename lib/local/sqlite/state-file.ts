@@ -1,6 +1,6 @@
 /**
- * `state.sqlite` in the output directory: the page log, the metadata of pages, and notes for operators' commands. Opens the file,
- * creates its tables, and rejects files of other programs or other versions.
+ * `state.sqlite` in the output directory: the page log, and the metadata of pages. Opens the file, creates
+ * its tables, and rejects files of other programs or other versions.
  */
 
 import { existsSync, globSync, statSync } from 'node:fs';
@@ -42,18 +42,12 @@ const schema = `
     checksum TEXT NOT NULL,
     PRIMARY KEY (key, sha256)
   ) STRICT, WITHOUT ROWID;
-  -- The notes for operators' commands.
-  CREATE TABLE exports (
-    export       TEXT NOT NULL PRIMARY KEY,
-    settings     TEXT NOT NULL CHECK (json_valid(settings)),
-    failed_start TEXT CHECK (json_valid(failed_start))
-  ) STRICT, WITHOUT ROWID;
 `;
 
 /** Identifies the file (sqlite.org/pragma.html#pragma_application_id): "REXP". */
 const applicationId = 0x52455850;
 /** Increased with every change of the schema. */
-const schemaVersion = 8;
+const schemaVersion = 9;
 
 /** In milliseconds. Another process holds the lock while it writes one row. After this long, that process hangs. */
 const timeout = 10_000;

@@ -27,7 +27,7 @@ const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
 
 export async function planCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, env, program } = call;
-  const { all = false, settings, json = false } = options;
+  const { all = false, json = false } = options;
   const start = readStartRequest(options, problems);
   if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
   const isOne = !all && names.length <= 1;
@@ -36,7 +36,7 @@ export async function planCommand(call: Call): Promise<number> {
   return await runOnTarget(call, async (target) => {
     const selected = await selectExports(target, names, all);
     const exports = await (all ? target.openAll() : Promise.all(selected.map((name) => target.open(name))));
-    const command = (name: string) => `${program} ${settings ? 'local' : 'start'} ${name} ${target.option}`;
+    const command = (name: string) => `${program} start ${name} ${target.option}`;
     const show = async (row: Row) => {
       const lines = [
         ...(row.plan === undefined ? [] : planLines(row, row.plan, command(row.export), style)),

@@ -148,11 +148,10 @@ export async function exportInDirectory(name: string, api?: ApiProps): Promise<L
         ...(api === undefined ? { vendor, filterUntil: 'date.lt' } : { api }),
       };
       const exports = [{ name, size: 2, since: { overlap: 'P1D' } }];
-      await writeFile(settings, JSON.stringify({ services: { acme: service }, exports }));
-      const common = ['--settings', settings];
-      const options = compressesNext ? [...common, '--compress'] : common;
+      const bucket = compressesNext ? { compression: 'gzip' } : {};
       compressesNext = !compressesNext;
-      const ended = await runInProcess(['local', '--out', source, ...options, ...flags, '--json'], {
+      await writeFile(settings, JSON.stringify({ services: { acme: service }, exports, bucket }));
+      const ended = await runInProcess(['local', '--out', source, '--settings', settings, ...flags, '--json'], {
         REPORT_EXPORT_API_KEY: apiKey,
       });
       if (ended.status !== 0) throw new Error(ended.stderr);

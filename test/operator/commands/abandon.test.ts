@@ -2,15 +2,10 @@
 
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
-import { runNotesIn } from '../../../lib/local/sqlite/run-notes.ts';
-import { openStateFile } from '../../../lib/local/sqlite/state-file.ts';
-import { settingsVersion } from '../../../lib/settings/deployed-settings.ts';
-import { aLocalExport, anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
+import { anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { createSqlitePageLog } from '../../support/export/directory-store.ts';
-
-const daily = { version: settingsVersion, ...aLocalExport({ export: { name: 'daily' } }) } as const;
 
 describe('abandon --since --until', () => {
   const bounds = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
@@ -29,9 +24,6 @@ describe('abandon --since --until', () => {
     for (const slice of [1, 2]) {
       await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1, slice, attempt: 1 }));
     }
-    const opened = openStateFile(file);
-    runNotesIn(opened).saveStart('daily', daily);
-    opened.close();
 
     const abandon = async (...more: string[]) =>
       await runInProcess(['abandon', 'daily', ...options, '--out', directory.path, ...more]);

@@ -15,20 +15,15 @@ async function aDirectoryOfExports() {
   const out = await aDirectory();
   const simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });
   onTestFinished(() => simulator.close());
+  const names = new Set<string>();
   const runExport = async (name: string) => {
-    const service = [
-      '--base-url',
-      simulator.baseUrl,
-      '--vendor',
-      'SERVICE',
-      '--size',
-      '2',
-      '--filter-until',
-      'date.lt',
-    ];
-    const { run, manifest } = jsonOf(
-      await runInProcess(['local', '--out', out, '--export', name, '--json', ...service], env),
-    );
+    names.add(name);
+    const settings = {
+      services: { service: { baseUrl: simulator.baseUrl, vendor: 'SERVICE', filterUntil: 'date.lt' } },
+      exports: [...names].map((each) => ({ name: each, size: 2 })),
+    };
+    await writeFile(join(out, 'report-exporter.json'), JSON.stringify(settings));
+    const { run, manifest } = jsonOf(await runInProcess(['local', name, '--out', out, '--json'], env));
     const [page] = (await readManifest(manifest ?? '')).pages;
     return { run, page: join(out, page?.key ?? '') };
   };
