@@ -101,5 +101,5 @@ export function problemOfVariable(
 }
 
 /** `TOKEN`, `OAUTH2_SECRET`: capital words with underscores between them, not what a random key looks like. */
-export const isNameOfVariable = (name: string): boolean =>
+const isNameOfVariable = (name: string): boolean =>
   /^([A-Z]{1,12}|[A-Z]{1,20}\d?[A-Z]{0,20}(_[A-Z]{1,20}\d{0,3}|_\d{1,3}){1,6})$/.test(name);

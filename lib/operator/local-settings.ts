@@ -131,8 +131,10 @@ function findContradictions(
   const entry = exports.find(({ name }) => name === options.export) ?? exports[0];
   const service = services[entry?.service ?? Object.keys(services)[0] ?? ''];
   const stated: Partial<Record<string, unknown>> = { ...service, ...entry, compress: bucket?.compression === 'gzip' };
+  const valueOf = (field: (typeof describingOptions)[number]) =>
+    field === 'size' && options.size !== undefined ? parseWholeNumber(options.size) : options[field];
   return describingOptions
-    .filter((field) => options[field] !== undefined && String(stated[field]) !== String(options[field]))
+    .filter((field) => options[field] !== undefined && stated[field] !== valueOf(field))
     .map((field) => `--${optionOf(field)}: ${file} says otherwise. Edit that file, or leave out --${optionOf(field)}`);
 }
 
@@ -234,7 +236,7 @@ function optionOfPath(path: readonly PropertyKey[]): string {
 }
 
 /** `base-url` for `baseUrl`. */
-export const optionOf = (field: string): string => field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const optionOf = (field: string): string => field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** Why a service that can be deployed cannot be used on this machine. */
 function findLocalProblem(

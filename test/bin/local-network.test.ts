@@ -35,7 +35,7 @@ async function aClient({ authority }: Pick<PrivateService, 'authority'>, service
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text);
   const secrets = { key: client.key.split('\n')[1] ?? '', passphrase, password };
   const out = join(directory, 'out');
-  return { directory, out, secrets, words: ['local', '--settings', join(directory, 'settings.json'), '--out', out] };
+  return { out, secrets, words: ['local', '--settings', join(directory, 'settings.json'), '--out', out] };
 }
 
 const demanding = { tls: { requestCert: true, rejectUnauthorized: true } };
@@ -44,7 +44,7 @@ describe('report-exporter local --settings', () => {
   it('reads files relative to the settings file, and stores no secrets', async () => {
     await using service = await startPrivateService(demanding);
     await using proxy = await startProxy({ target: service });
-    const { directory, out, secrets, words } = await aClient(service, {
+    const { out, secrets, words } = await aClient(service, {
       baseUrl: service.namedUrl,
       proxyUrl: proxy.url,
       headers: { 'X-Tenant': 'acme' },

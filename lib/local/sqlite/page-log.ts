@@ -135,7 +135,7 @@ export function sourcesIn({ all }: Pick<StateFile, 'all'>): ReadonlyMap<string, 
   for (const { export: stateName, source } of all(sources)) {
     // A bounded run has a state of its own, whose name begins with that of the export.
     const [name = ''] = String(stateName).split('/');
-    found.set(name, found.get(name) ?? (source === null ? null : String(source)));
+    found.set(name, found.get(name) ?? (typeof source === 'string' ? source : null));
   }
   return found;
 }
