@@ -31,36 +31,42 @@ export async function planRun(deps: PlanDependencies, requested: RequestedStart 
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
     const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
     if (result.act === 'skip') return notPlanned('skip', result.reason);
-    const { act, run, progress } = result;
-    // A new run has no pages.
-    const store = act === 'start' ? { find: async () => undefined } : deps.store;
-    const { next, unlogged } = await findNextPage(store, run, progress);
-    const { since, until = null, bounded = false, slices } = run;
-    return {
-      act,
-      reason: result.reason ?? reasonToResume(run, state, unlogged),
-      /** The run that would be resumed; null for a new one. */
-      run: act === 'start' ? null : run.run,
-      /** The unfinished run that the start would abandon. */
-      abandons: act === 'start' ? (state.active?.run ?? null) : null,
-      since,
-      until,
-      bounded,
-      slices: slices ? { ...progress.counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
-      slice: next?.slice ?? null,
-      /** The page to request next; null if all pages are stored and the run only has to be published. */
-      page: next?.page ?? null,
-      cursor: next?.cursor ?? null,
-      next,
-      /** A run that would begin. */
-      begun: act === 'start' ? run : undefined,
-    };
+    return await describeRun(deps, state, result);
   } catch (error) {
     // A state that cannot be read is no refusal.
     const isConflict = state !== undefined && isExportError(error, 'PageConflictError');
     if (!isConflict && !isExportError(error, 'ConfigurationError')) throw error;
     return notPlanned('refuse', error.message);
   }
+}
+
+type Decided = Exclude<Awaited<ReturnType<typeof decide>>['result'], { readonly act: 'skip' }>;
+
+async function describeRun(deps: PlanDependencies, state: ExportState, { act, run, progress, reason }: Decided) {
+  const isNew = act === 'start';
+  // A new run has no pages.
+  const { next, unlogged } = await findNextPage(isNew ? { find: async () => undefined } : deps.store, run, progress);
+  const { since, until = null, bounded = false, slices } = run;
+  const { slice = null, page = null, cursor = null } = next ?? {};
+  return {
+    act,
+    reason: reason ?? reasonToResume(run, state, unlogged),
+    /** The run that would be resumed; null for a new one. */
+    run: isNew ? null : run.run,
+    /** The unfinished run that the start would abandon. */
+    abandons: isNew ? (state.active?.run ?? null) : null,
+    since,
+    until,
+    bounded,
+    slices: slices ? { ...progress.counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
+    slice,
+    /** The page to request next; null if all pages are stored and the run only has to be published. */
+    page,
+    cursor,
+    next,
+    /** A run that would begin. */
+    begun: isNew ? run : undefined,
+  };
 }
 
 /** Why the start would be skipped, or fail. */

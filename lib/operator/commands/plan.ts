@@ -48,7 +48,7 @@ export async function planCommand(call: Call): Promise<number> {
       if ('error' in each) return each;
       const row: Row = { export: each.name };
       try {
-        await planExport(each, row, start, options, notify);
+        await planExport(each, row, { start, notify, options });
         return row;
       } catch (error) {
         // The request that was sent is shown above the error of the service.
@@ -79,14 +79,14 @@ interface Row extends Partial<UnreadableExport>, Requested {
   notes?: readonly string[];
 }
 
+interface PlanOptions extends Pick<Call, 'options'> {
+  readonly start: RequestedStart;
+  readonly notify: (text: string) => void;
+}
+
 /** Adds to `row` what becomes known: an error does not hide what was known before. */
-async function planExport(
-  target: ExportTarget,
-  row: Row,
-  start: RequestedStart,
-  { request = false, toEnd = false }: Call['options'],
-  notify: (text: string) => void,
-): Promise<void> {
+async function planExport(target: ExportTarget, row: Row, { start, notify, options }: PlanOptions): Promise<void> {
+  const { request = false, toEnd = false } = options;
   const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
@@ -102,28 +102,42 @@ async function planExport(
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {
-  const { export: name, settings = null, schedule, request, pages = [], unanswered, walk, notes } = row;
+  const { export: name, settings = null, schedule } = row;
   const when = describeSchedule(schedule, startCommand);
   if (!('run' in plan)) {
     const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
     return [`A start of ${name} would ${outcome}: ${plan.reason}`, ...detailLines({ when, settings })];
   }
-  const { act, reason, run, abandons, since, until, bounded, slices, slice, page } = plan;
-  const abandoned = abandons === null ? '' : ` and abandons run ${abandons}`;
-  const next = page === null ? 'none: all pages are stored, and the run only has to be published' : `${page}`;
+  const { act, reason, bounded, since, until, slices } = plan;
   const details = {
     when: bounded ? null : when,
     why: reason,
     since,
     until,
     slices: slices && slicesText(slices),
-    page: act === 'start' ? null : `${next}${slice === null ? '' : ` of slice ${slice}`}`,
+    page: act === 'start' ? null : nextPageText(plan),
     settings,
   };
+  return [`The next start of ${name} ${outcomeText(plan)}`, ...detailLines(details), ...sentLines(row, style)];
+}
+
+type PlannedRun = Extract<Plan, { readonly run: unknown }>;
+
+function outcomeText({ run, bounded, abandons }: PlannedRun): string {
+  if (run !== null) return `resumes run ${run}`;
+  return `begins a new ${bounded ? 'bounded ' : ''}run${abandons === null ? '' : ` and abandons run ${abandons}`}`;
+}
+
+function nextPageText({ page, slice }: PlannedRun): string {
+  const next = page === null ? 'none: all pages are stored, and the run only has to be published' : `${page}`;
+  return `${next}${slice === null ? '' : ` of slice ${slice}`}`;
+}
+
+/** The requests that were sent with their responses; or the one that a start would send. */
+function sentLines({ request, pages = [], unanswered, walk, notes }: Row, style: TextStyle): readonly string[] {
+  const planned = pages.length === 0 && unanswered === undefined ? request : undefined;
   return [
-    `The next start of ${name} ${run === null ? `begins a new ${bounded ? 'bounded ' : ''}run${abandoned}` : `resumes run ${run}`}`,
-    ...detailLines(details),
-    ...(pages.length > 0 || unanswered !== undefined || !request ? [] : requestLines(request)),
+    ...(planned ? requestLines(planned) : []),
     ...pages.flatMap((found) => [...requestLines(found.request), ...responseLines(found)]),
     ...(unanswered === undefined ? [] : requestLines(unanswered)),
     ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last)]),
@@ -140,9 +154,7 @@ function describeSchedule(schedule: ScheduleState = { kind: 'manual' }, startCom
   return `${isNone ? 'no schedule' : scheduleText(schedule)}; to start a run: ${startCommand}`;
 }
 
-type Slices = NonNullable<Extract<Plan, { readonly run: unknown }>['slices']>;
-
-function slicesText({ done, count, lengthSeconds, parallel }: Slices): string {
+function slicesText({ done, count, lengthSeconds, parallel }: NonNullable<PlannedRun['slices']>): string {
   const isDone = done === 0 ? '' : `; ${done} are done`;
   return `${count.toLocaleString('en')} of ${coarseDuration(lengthSeconds * 1_000)}, ${parallel} at a time${isDone}`;
 }

@@ -101,38 +101,30 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
 /** The events that are no warnings. */
 const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed']);
 
-/** What to say of an event. The start says how its run ends, pages are counted, and only functions wait for slots. */
-function messageOf(event: ExportEvent): string | undefined {
-  switch (event.event) {
-    case 'run-started':
-      return `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}`;
-    case 'run-resumed': {
-      const { run, pages, slices } = event;
-      const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
-      return `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})`;
-    }
-    case 'run-restarted':
-      return `Starting over as run ${event.run}, because run ${event.abandoned} cannot continue: ${event.reason}`;
-    case 'slice-restarted':
-      return `Slice ${event.slice} starts over (pass ${event.attempt}): ${event.reason}`;
-    case 'slice-set-aside':
-      return `Slice ${event.slice} is set aside: ${event.error}: ${event.message}`;
-    case 'service-asked-to-wait': {
-      const { seconds, page, slice } = event;
-      const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
-      return `Waiting ${delay(seconds)} before ${place} (Retry-After)`;
-    }
-    case 'pages-without-reports':
-      return `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`;
-    case 'page-exported':
-    case 'page-adopted':
-    case 'waiting-for-slot':
-    case 'run-completed':
-    case 'run-failed':
-    case 'run-skipped':
-      return undefined;
-  }
-}
+type Messages = { readonly [Name in ExportEvent['event']]?: (event: Extract<ExportEvent, { event: Name }>) => string };
+
+/** What is said of events. The start says how its run ends, pages are counted, and only functions wait for slots. */
+const messages: Messages = {
+  'run-started': (event) => `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}`,
+  'run-resumed'(event) {
+    const { run, pages, slices } = event;
+    const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
+    return `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})`;
+  },
+  'run-restarted': ({ run, abandoned, reason }) =>
+    `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
+  'slice-restarted': ({ slice, attempt, reason }) => `Slice ${slice} starts over (pass ${attempt}): ${reason}`,
+  'slice-set-aside': ({ slice, error, message }) => `Slice ${slice} is set aside: ${error}: ${message}`,
+  'service-asked-to-wait'({ seconds, page, slice }) {
+    const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
+    return `Waiting ${delay(seconds)} before ${place} (Retry-After)`;
+  },
+  'pages-without-reports': ({ emptyPages, page }) =>
+    `${emptyPages} consecutive pages without reports, up to page ${page}`,
+};
+
+const messageOf = (event: ExportEvent): string | undefined =>
+  (messages[event.event] as ((event: ExportEvent) => string) | undefined)?.(event);
 
 type Period = Pick<
   Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>,

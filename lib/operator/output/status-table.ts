@@ -168,55 +168,77 @@ function detailLines(entry: ViewedExport, options: StatusTableOptions): string[]
   ];
 }
 
-function detailsOf(view: ExportView, { now, program, option }: StatusTableOptions): readonly Detail[] {
-  const { export: name, watermark, schedule, reportsOverdue, lastReportsAt, reportsEverySeconds, failedStart } = view;
-  const { runs = [], bounded } = view;
-  const command = (label: string, verb: string, more = ''): Detail => [
-    `→ ${label}`,
-    `${program} ${verb} ${name} ${more}${option}`,
-  ];
-  const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
-  const without = coarseDuration(lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt));
-  const overdue = `no completed run has had any for ${without}; expected within ${every} (expect.reportsEvery)`;
+function detailsOf(view: ExportView, options: StatusTableOptions): readonly Detail[] {
+  const { now } = options;
+  const { export: name, watermark, schedule, failedStart, runs = [], bounded } = view;
   const details: Detail[] = [
     ['completed', completedText(view, now)],
     ['watermark', watermark ?? 'none'],
     ['schedule', scheduleText(schedule) === '–' ? 'none' : scheduleText(schedule)],
+    ...overdueDetails(view, now),
   ];
-  if (reportsOverdue) details.push(['reports', overdue, 'yellow']);
   if (failedStart !== null) {
     details.push(['last start', `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`, 'red']);
   }
-  if (runs.length === 0) details.push(command(bounded.newest === null ? 'first run' : 'regular run', 'start'));
-  for (const run of runs) {
-    if (run.state === 'damaged') {
-      const text = `run ${run.run} was published, but its manifest is missing or was changed`;
-      details.push(['damaged', text, 'red'], command('to see what', 'verify', `--run ${run.run} `));
-    } else if (run.state !== 'completed' && run.state !== 'empty') {
-      details.push(...runDetails(run, now));
-      if (canResume(run)) details.push(command(resumeLabel(run), 'start'));
-    }
+  if (runs.length === 0) {
+    details.push(commandDetail(options, bounded.newest === null ? 'first run' : 'regular run', `start ${name}`));
   }
-  for (const run of bounded.unfinished) {
-    const { since, until, state } = run;
-    const bounds = `--since ${since} --until ${until} `;
-    const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
-    details.push(['bounded run', text, stateStyles[state]], ...runDetails(run, now));
-    if (canResume(run)) details.push(command(resumeLabel(run), 'start', bounds));
-  }
-  // There may be hundreds, so only the newest one is shown.
-  const { completed, newest } = bounded;
-  if (newest !== null) {
-    const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;
-    const text = `${number(completed)} completed, the last one ${newest.since} to ${newest.until}${at}`;
-    details.push(['bounded runs', text]);
-  }
-  return details;
+  return [
+    ...details,
+    ...runs.flatMap((run) => regularDetails(run, options)),
+    ...bounded.unfinished.flatMap((run) => boundedDetails(run, options)),
+    ...completedBoundedDetails(bounded, now),
+  ];
 }
 
-/** Until what has failed is corrected, a start fails again. */
-const resumeLabel = ({ lastFailure }: RunView): string =>
-  lastFailure !== null && needsCorrection(lastFailure.error) ? 'then resume' : 'to resume';
+const commandDetail = ({ program, option }: StatusTableOptions, label: string, words: string): Detail => [
+  `→ ${label}`,
+  `${program} ${words} ${option}`,
+];
+
+function overdueDetails(view: ExportView, now: number): readonly Detail[] {
+  const { reportsOverdue, lastReportsAt, reportsEverySeconds } = view;
+  if (!reportsOverdue) return [];
+  const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
+  const without = coarseDuration(lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt));
+  const text = `no completed run has had any for ${without}; expected within ${every} (expect.reportsEvery)`;
+  return [['reports', text, 'yellow']];
+}
+
+/** A regular run that is damaged or unfinished, and the command for it. */
+function regularDetails(run: RunView, options: StatusTableOptions): readonly Detail[] {
+  if (run.state === 'completed' || run.state === 'empty') return [];
+  if (run.state === 'damaged') {
+    const text = `run ${run.run} was published, but its manifest is missing or was changed`;
+    const command = commandDetail(options, 'to see what', `verify ${run.export} --run ${run.run}`);
+    return [['damaged', text, 'red'], command];
+  }
+  return [...runDetails(run, options.now), ...resumeDetails(run, `start ${run.export}`, options)];
+}
+
+function boundedDetails(run: RunView, options: StatusTableOptions): readonly Detail[] {
+  const { export: name, since, until, state } = run;
+  const command = `start ${name} --since ${since} --until ${until}`;
+  return [
+    ['bounded run', `${since} to ${until}: ${state}, ${placeText(run)}`, stateStyles[state]],
+    ...runDetails(run, options.now),
+    ...resumeDetails(run, command, options),
+  ];
+}
+
+/** There may be hundreds, so only the newest one is shown. */
+function completedBoundedDetails({ completed, newest }: ExportView['bounded'], now: number): readonly Detail[] {
+  if (newest === null) return [];
+  const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;
+  return [['bounded runs', `${number(completed)} completed, the last one ${newest.since} to ${newest.until}${at}`]];
+}
+
+/** The command that resumes the run. Until what has failed is corrected, a start fails again. */
+function resumeDetails(run: RunView, command: string, options: StatusTableOptions): readonly Detail[] {
+  if (!canResume(run)) return [];
+  const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
+  return [commandDetail(options, isFirst ? 'then resume' : 'to resume', command)];
+}
 
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
 function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {

@@ -111,30 +111,51 @@
 
   /** @param {RunPage} page */
   function showRun({ run, deploymentOption, index }) {
-    const { state, slices, lastIncident, request, latency } = run;
     find('#run').hidden = false;
-    showHeader(run.export, stateLabel(state), outcomeOf(run));
+    showHeader(run.export, stateLabel(run.state), outcomeOf(run));
     if (index) find('nav').append(element('a', { href: `${index}#${encodeURIComponent(run.export)}` }, 'All runs'));
-    const wait = lastIncident?.kind === 'wait' ? lastIncident : null;
-    if (lastIncident?.kind !== 'wait' && lastIncident) showProblem(lastIncident.error, lastIncident.message);
-    const latencies = latency ? [latency.median, latency.p95, latency.max] : [];
+    showProblems(run);
+    const points = pointsOf(run.points);
+    showFacts('.figures', figuresOfRun(run));
+    showFacts('.facts', factsOfRun(run, points));
+    if (points.length > 0) showPoints(run, points);
+    showFacts('#request', factsOfRequest(run));
+    showFacts('#files', factsOfFiles(run, deploymentOption));
+  }
+
+  /** @param {Run} run */
+  function showProblems({ lastIncident, slices }) {
+    if (lastIncident && lastIncident.kind !== 'wait') showProblem(lastIncident.error, lastIncident.message);
     for (const { slice, error, message } of slices?.setAside ?? []) {
       showProblem(`Slice ${slice} is set aside: ${error}`, message);
     }
-    const points = pointsOf(run.points);
+  }
+
+  /** @param {Run} run */
+  function figuresOfRun(run) {
     const duration = durationMs(run);
-    const sumOf = (valueOf) => points.reduce((sum, point) => sum + valueOf(point), 0);
-    const waited = sumOf(({ waited: ms }) => ms);
-    const adoptedPages = sumOf(({ pages, timedPages }) => pages - timedPages);
-    showFacts('.figures', [
+    return [
       ['Pages', formatNumber(run.pages)],
       ['Reports', formatReports(run.reports)],
       ['Size', formatBytes(run.bytes)],
-      [state === 'running' ? 'Duration so far' : 'Duration', formatDuration(duration)],
+      [run.state === 'running' ? 'Duration so far' : 'Duration', formatDuration(duration)],
       // Not meaningful for a run of one page or less than a second.
       ['Pages per minute', run.pages > 1 && duration >= 1e3 ? formatNumber((run.pages * 60e3) / duration) : null],
-    ]);
-    showFacts('.facts', [
+    ];
+  }
+
+  /**
+   * @param {Run} run
+   * @param {Point[]} points
+   */
+  function factsOfRun(run, points) {
+    const { slices, latency, lastIncident } = run;
+    const sumOf = (valueOf) => points.reduce((sum, point) => sum + valueOf(point), 0);
+    const waited = sumOf(({ waited: ms }) => ms);
+    const adoptedPages = sumOf(({ pages, timedPages }) => pages - timedPages);
+    const latencies = latency ? [latency.median, latency.p95, latency.max] : [];
+    const wait = lastIncident?.kind === 'wait' ? lastIncident : null;
+    return [
       ['Run', code(run.run)],
       [run.bounded ? 'Reports dated from (bounded run)' : 'Reports dated from', formatPeriod(run)],
       ['Started', formatTime(run.startedAt)],
@@ -146,21 +167,29 @@
       ['Failed attempts', formatNumber(sumOf(({ failedAttempts }) => failedAttempts))],
       ['Waits requested by the service', waited === 0 ? 'none' : formatDuration(waited)],
       ['Last wait', wait && `${wait.seconds} s from ${formatTime(wait.at)}`],
-    ]);
-    if (points.length > 0) showPoints(run, points);
-    showFacts('#request', [
-      ['Service', code(request?.service ?? 'unknown')],
-      ['Filter', code(request?.filter ?? 'unknown')],
-      ['Format', request && `${request.format}, container ${request.container}`],
-      ['Page size', request && (request.size === null ? 'default of the service' : plural(request.size, 'report'))],
-    ]);
-    const canVerify = state !== 'abandoned' && state !== 'empty';
+    ];
+  }
+
+  /** @param {Run} run */
+  const factsOfRequest = ({ request }) => [
+    ['Service', code(request?.service ?? 'unknown')],
+    ['Filter', code(request?.filter ?? 'unknown')],
+    ['Format', request && `${request.format}, container ${request.container}`],
+    ['Page size', request && (request.size === null ? 'default of the service' : plural(request.size, 'report'))],
+  ];
+
+  /**
+   * @param {Run} run
+   * @param {string} deploymentOption
+   */
+  function factsOfFiles(run, deploymentOption) {
+    const canVerify = run.state !== 'abandoned' && run.state !== 'empty';
     const verify = `npx --no -- report-exporter verify ${run.export} --run ${run.run} ${deploymentOption}`;
-    showFacts('#files', [
+    return [
       ['Manifest', run.manifest === null ? 'not written; nothing is published' : code(run.manifest)],
       ['Folder', code(run.folder)],
       ['To compare the files with the page log', canVerify ? code(verify) : null],
-    ]);
+    ];
   }
 
   /** @param {Gap} gap */
@@ -267,7 +296,7 @@
       textOf: (index) => formatDuration(lengthOf(samples[index - 1].gap)),
     };
     const draw = () => [
-      drawChart('#logged-chart', times, countAxis, run.gaps, [
+      drawChart('#logged-chart', { times, gaps: run.gaps, axis: countAxis }, [
         { label: 'Pages logged', color: 'accent', values: logged, isStepped: true },
         ...[
           marks('Waited', 'wait', 'waited', formatDuration),
@@ -275,12 +304,12 @@
           gapMarks,
         ].filter(({ values }) => values.some((value) => value !== null)),
       ]),
-      drawChart('#time-chart', times, durationAxis, run.gaps, [
+      drawChart('#time-chart', { times, gaps: run.gaps, axis: durationAxis }, [
         ...peaks('maxLatency'),
         { label: 'Until the response', color: 'accent', values: mean('latency', 'timedPages') },
         { label: 'Transfer, storage, logging', color: 'good', values: mean('transfer', 'timedPages') },
       ]),
-      drawChart('#size-chart', times, byteAxis, run.gaps, [
+      drawChart('#size-chart', { times, gaps: run.gaps, axis: byteAxis }, [
         ...peaks('maxBytes'),
         { label: isGrouped ? 'Mean' : 'Size', color: 'accent', values: mean('bytes', 'pages') },
       ]),
@@ -353,7 +382,7 @@
     return color;
   }
 
-  function drawChart(selector, times, { format, steps }, gaps, series) {
+  function drawChart(selector, { times, gaps, axis: { format, steps } }, series) {
     const axis = { stroke: colorOf('quiet'), grid: { stroke: colorOf('rule'), width: 1 }, ticks: { show: false } };
     const container = find(selector);
     const options = {
@@ -367,7 +396,8 @@
         y: { range: (_, _min, max) => [0, Math.max(1, max * 1.05)] },
       },
       axes: [
-        { ...axis, space: 90, values: timeLabels },
+        // After the axis and the space, uPlot passes the distance between labels.
+        { ...axis, space: 90, values: (_, splits, ...more) => timeLabels(splits, more[2]) },
         {
           ...axis,
           size: 70,
@@ -407,7 +437,7 @@
   }
 
   /** `02:00:30`, with the date where it changes. */
-  const timeLabels = (_, splits, _axis, _space, increment) =>
+  const timeLabels = (splits, increment) =>
     splits.map((ms, index) => {
       const [date, time] = new Date(ms).toISOString().split('T');
       const isNewDate = date !== new Date(splits[index - 1] ?? 0).toISOString().split('T')[0];
