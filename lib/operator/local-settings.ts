@@ -41,36 +41,37 @@ export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports
  * base URL; the first run writes them to the file of the directory. All that is wrong is added to `problems`. Keys are not read.
  */
 export function readLocalRuns(options: Options, names: readonly string[], problems: string[]): LocalRuns {
-  const isSimulated = options.simulate ?? (options.settings === undefined && options.baseUrl === undefined);
+  const { settings, simulate, baseUrl } = options;
+  const isSimulated = simulate ?? (settings === undefined && baseUrl === undefined);
   const out = options.out ?? (isSimulated ? simulatedDirectory : defaultDirectory);
   const ofDirectory = settingsFileIn(out);
-  const file = options.settings ?? (isFilePresent(ofDirectory) ? ofDirectory : undefined);
+  const file = settings ?? (isFilePresent(ofDirectory) ? ofDirectory : undefined);
   problems.push(...findConflicts(names, options, file));
-  if (file === undefined) {
-    const exports = configuredExports(optionsDocument(options), { isSimulated }, problems);
-    return {
-      out,
-      exports,
-      names: exports.map(nameOf),
-      onBegun: (notify) => writeSettings(ofDirectory, options, notify),
-    };
-  }
-  const simulates = options.simulate ?? (options.settings === undefined && hasSimulatedReports(out));
-  const document = collectProblems(() => fileDocument(file), problems);
-  const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated: simulates }, problems);
-  const selected = selectConfigured(
-    exports,
-    options.export === undefined ? names : [options.export],
-    {
-      file,
-      all: options.all ?? false,
-    },
+  if (file !== undefined) return { out, file, ...readFileRuns(file, out, { options, names, problems }) };
+  const exports = configuredExports(optionsDocument(options), { isSimulated }, problems);
+  return { out, exports, names: exports.map(nameOf), onBegun: (notify) => writeSettings(ofDirectory, options, notify) };
+}
+
+/** The runs of a settings file, which may be that of the directory. */
+function readFileRuns(
+  file: string,
+  out: string,
+  {
+    options,
+    names,
     problems,
-  );
-  if (options.settings === undefined && selected.length > 0) {
+  }: { readonly options: Options; readonly names: readonly string[]; readonly problems: string[] },
+): Pick<LocalRuns, 'exports' | 'names'> {
+  const isOfDirectory = options.settings === undefined;
+  const isSimulated = options.simulate ?? (isOfDirectory && hasSimulatedReports(out));
+  const document = collectProblems(() => fileDocument(file), problems);
+  const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
+  const wanted = options.export === undefined ? names : [options.export];
+  const selected = selectConfigured(exports, wanted, { file, all: options.all ?? false }, problems);
+  if (isOfDirectory && selected.length > 0) {
     problems.push(...findContradictions(options, document?.value as RawSettings, file));
   }
-  return { out, file, exports, names: selected.map(nameOf) };
+  return { exports, names: selected.map(nameOf) };
 }
 
 function selectConfigured(

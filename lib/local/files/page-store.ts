@@ -63,11 +63,49 @@ interface DirectoryPageStore extends PageStore, StoreReader {
  * @throws ConfigurationError, on use, if the file system fails or a key does not name a visible file in `root`
  */
 export function createDirectoryPageStore(root: string, state: StateFile, compress?: Compress): DirectoryPageStore {
-  const base = resolve(root);
+  const folders = foldersIn(resolve(root));
+  const { pathOf } = folders;
+  return {
+    ...pagesIn(folders, state, compress),
+    ...documentsIn(folders),
+
+    async *list(folder) {
+      for await (const { name, stats } of listVisible(pathOf(folder))) {
+        if (stats.isFile()) yield { key: `${folder}/${name}`, bytes: stats.size, revision };
+      }
+    },
+
+    async *listFolders(folder) {
+      for await (const { name, stats } of listVisible(pathOf(folder))) {
+        if (stats.isDirectory()) yield `${folder}/${name}`;
+      }
+    },
+
+    read: async (key) => await openIfPresent(pathOf(key)),
+
+    locate: (key) => join(root, key),
+
+    async checkWritable(key) {
+      let folder = pathOf(key);
+      while (!existsSync(folder) && folder !== folders.base) folder = dirname(folder);
+      await using file = await folders.createIncomingFile();
+      await file.fill(['A check of the directory. It can be deleted.']);
+      await file.synced();
+      const name = join(folder, `.${basename(file.path)}`);
+      linkIfAbsent(file.path, name);
+      await rm(name).catch((cause: unknown) => {
+        throw fileSystemError('remove', name, cause);
+      });
+    },
+  };
+}
+
+type Folders = ReturnType<typeof foldersIn>;
+
+/** The folders of the store, and files that have no visible name yet. */
+function foldersIn(base: string) {
   const incoming = join(base, '.incoming');
   const created = new Set<string>();
-  const pageMetadata = pageMetadataIn(state);
-
   const ensureDirectory = async (directory: string): Promise<string> => {
     if (!created.has(directory)) createDirectoryDurably(base, directory);
     // Once per process is enough: stale files are harmless.
@@ -75,13 +113,25 @@ export function createDirectoryPageStore(root: string, state: StateFile, compres
     created.add(directory);
     return directory;
   };
-  const createIncomingFile = async () => createSpoolFile(await ensureDirectory(incoming));
-  const pathOf = (key: string): string => join(base, ...visibleSegments(key));
+  return {
+    base,
+    incoming,
+    ensureDirectory,
+    createIncomingFile: async () => createSpoolFile(await ensureDirectory(incoming)),
+    pathOf: (key: string): string => join(base, ...visibleSegments(key)),
+  };
+}
+
+function pagesIn(
+  { incoming, ensureDirectory, pathOf }: Folders,
+  state: StateFile,
+  compress: Compress | undefined,
+): Pick<PageStore, 'find' | 'spool'> {
+  const pageMetadata = pageMetadataIn(state);
   const readPage = async (path: string, key: string): Promise<StoredPage | undefined> => {
     const digest = await digestIfPresent(path);
     return digest && { ...pageMetadata.read({ key, ...digest }), revision };
   };
-
   return {
     async find(key) {
       const path = pathOf(key);
@@ -119,7 +169,15 @@ export function createDirectoryPageStore(root: string, state: StateFile, compres
         [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
       };
     },
+  };
+}
 
+function documentsIn({
+  ensureDirectory,
+  createIncomingFile,
+  pathOf,
+}: Folders): Pick<PageStore, 'putDocument' | 'putLatest'> {
+  return {
     async putDocument(key, chunks) {
       const path = pathOf(key);
       await using file = await createIncomingFile();
@@ -149,35 +207,6 @@ export function createDirectoryPageStore(root: string, state: StateFile, compres
       // Nothing else in this process runs between comparison and rename, and the lock of the export excludes other processes.
       replaceFile(file.path, path);
       await fsyncDirectory(folder);
-    },
-
-    async *list(folder) {
-      for await (const { name, stats } of listVisible(pathOf(folder))) {
-        if (stats.isFile()) yield { key: `${folder}/${name}`, bytes: stats.size, revision };
-      }
-    },
-
-    async *listFolders(folder) {
-      for await (const { name, stats } of listVisible(pathOf(folder))) {
-        if (stats.isDirectory()) yield `${folder}/${name}`;
-      }
-    },
-
-    read: async (key) => await openIfPresent(pathOf(key)),
-
-    locate: (key) => join(root, key),
-
-    async checkWritable(key) {
-      let folder = pathOf(key);
-      while (!existsSync(folder) && folder !== base) folder = dirname(folder);
-      await using file = await createIncomingFile();
-      await file.fill(['A check of the directory. It can be deleted.']);
-      await file.synced();
-      const name = join(folder, `.${basename(file.path)}`);
-      linkIfAbsent(file.path, name);
-      await rm(name).catch((cause: unknown) => {
-        throw fileSystemError('remove', name, cause);
-      });
     },
   };
 }
