@@ -10,7 +10,7 @@
 import { hash } from 'node:crypto';
 import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
-import type { PageLog, ReceivedPage } from './ports.ts';
+import type { ReceivedPage } from './ports.ts';
 
 /** Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable ASCII. */
 export const asDocumentRoot = (name: string): DocumentRoot =>
@@ -43,7 +43,7 @@ const nameOf = (root: DocumentRoot): string => (kindOf(root) === firstRow ? root
 /** For messages: `root element reports`, `columns id,text`. */
 export const describeRoot = (root: DocumentRoot, name = nameOf(root)): string => `${kindOf(root).noun} ${name}`;
 
-export interface ExpectedRoot {
+interface ExpectedRoot {
   readonly root: DocumentRoot;
   /** Why: a clause. */
   readonly reason: string;
@@ -51,69 +51,91 @@ export interface ExpectedRoot {
   readonly remedy?: string;
 }
 
-/** Of page 1 of `run`. `recorded` is the root of completed runs. Undefined: any root may be right. */
-export function rootOfFirstPage(
-  { documentRoot: named }: Pick<ExportDefinition, 'documentRoot'>,
-  recorded: DocumentRoot | undefined,
-  { documentRoot: earlier }: Pick<Run, 'documentRoot'>,
-): ExpectedRoot | undefined {
-  if (named !== undefined) return { root: named, reason: `${kindOf(named).setting} names it` };
-  if (recorded !== undefined) return ofCompletedRuns(recorded);
-  return earlier && { root: earlier, reason: 'the run had it before it started over' };
+/** What is known of a run when its pages are to be requested. */
+interface KnownPages extends Pick<Run, 'documentRoot'> {
+  /** Pages that are logged: the newest ones of chains. */
+  readonly logged: readonly PageEntry[];
 }
 
-/** The expected root of a first page, from that of another slice; undefined if the format has none. */
-export const rootOfOtherSlice = ({ documentRoot: root }: Pick<PageEntry, 'documentRoot'>): ExpectedRoot | undefined =>
-  root === null
-    ? undefined
-    : {
-        root,
-        reason: 'another slice has it',
-        remedy:
-          'If that slice has an error document, start again: while no slice has a second page, a start exports all slices again',
-      };
+/**
+ * What the first page of a chain must have, from the settings, the completed runs of the export, and this run. Undefined: any root may be
+ * right, and the first page that arrives decides.
+ * @throws ConfigurationError if the settings name another root than the run's pages have: they may be younger than the run
+ */
+export function expectedRoot(
+  definition: Pick<ExportDefinition, 'documentRoot'>,
+  completed: Pick<ExportState, 'documentRoot'> | undefined,
+  run: KnownPages = { logged: [] },
+): ExpectedRoot | undefined {
+  for (const page of run.logged) assertRootOfSettings(definition, page);
+  const named = definition.documentRoot;
+  if (named !== undefined) return { root: named, reason: `${kindOf(named).setting} names it` };
+  if (completed?.documentRoot !== undefined) return ofCompletedRuns(completed.documentRoot);
+  const { documentRoot: earlier } = run;
+  if (earlier !== undefined) return { root: earlier, reason: 'the run had it before it started over' };
+  const root = run.logged.find(({ documentRoot }) => documentRoot !== null)?.documentRoot ?? null;
+  return root === null ? undefined : ofOtherSlice(root);
+}
 
-/** The expected root of the page after `page`; undefined if the format has none. */
-export const rootAfter = ({
-  page,
-  documentRoot: root,
-}: Pick<PageEntry, 'page' | 'documentRoot'>): ExpectedRoot | undefined =>
-  root === null ? undefined : { root, reason: `page ${page} has it` };
+/** Compares the pages of a run, as one invocation receives them, with what is expected. */
+export interface RootCheck {
+  /** @throws ContractError if the response to the request `label`, which is no page of the run, has another root than expected */
+  assertProbe(label: string, received: DocumentOfResponse): void;
+  /** @throws ContractError if the response has another root than expected, so that it must not be stored. `previous` is the page before */
+  assertResponse(label: string, received: DocumentOfResponse, previous: PageEntry | undefined): void;
+  /** @throws ContractError if the page, which may be an earlier attempt's, has another root than expected */
+  assertStored(page: Pick<PageEntry, 'page' | 'run' | 'documentRoot'>, previous: PageEntry | undefined): void;
+}
+
+type DocumentOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;
 
 /**
- * Returns what the response after this one must have.
- * @throws ContractError if the response to the request `label` has another root than expected, so that it must not be stored
+ * A page must have the root of the page before it; a first page has the `expected` one, if that is known, and otherwise that of the first
+ * response or page that was compared. That one decides before it is stored, so chains that begin at the same time have one root.
  */
-export function assertRootOfResponse(
+export function createRootCheck(expected: ExpectedRoot | undefined): RootCheck {
+  let ofFirstPages = expected;
+  const expectedAfter = (previous: PageEntry | undefined): ExpectedRoot | undefined => {
+    if (previous === undefined) return ofFirstPages;
+    const { documentRoot: root, page } = previous;
+    return root === null ? undefined : { root, reason: `page ${page} has it` };
+  };
+  const learn = (root: DocumentRoot | null, toExpectation: (root: DocumentRoot) => ExpectedRoot): void => {
+    if (root !== null) ofFirstPages ??= toExpectation(root);
+  };
+  return {
+    assertProbe(label, received) {
+      assertRootOfResponse(label, received, ofFirstPages);
+      learn(received.documentRoot, ofEarlierResponse);
+    },
+    assertResponse(label, received, previous) {
+      assertRootOfResponse(label, received, expectedAfter(previous));
+      learn(received.documentRoot, ofOtherSlice);
+    },
+    assertStored(page, previous) {
+      assertRootOfStored(page, expectedAfter(previous));
+      learn(page.documentRoot, ofOtherSlice);
+    },
+  };
+}
+
+function assertRootOfResponse(
   label: string,
-  received: Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
+  { documentRoot, documentRootText, excerpt }: DocumentOfResponse,
   expected: ExpectedRoot | undefined,
-): ExpectedRoot | undefined {
-  const root = received.documentRoot;
-  const other = findOther(root, expected);
-  if (other === undefined) {
-    if (expected !== undefined || root === null) return expected;
-    return { root, reason: 'an earlier response has it', remedy: 'If that one was an error document, try again' };
-  }
-  const excerpt = received.excerpt();
+): void {
+  const other = findOther(documentRoot, expected);
+  if (other === undefined) return;
+  const shown = excerpt();
   throw rootError(
-    `Report service sent a document with the ${describeRoot(other.found, received.documentRootText())} for ${label}`,
+    `Report service sent a document with the ${describeRoot(other.found, documentRootText())} for ${label}`,
     other,
     'It was not stored',
-    excerpt === '' ? '' : `. Response: ${excerpt}`,
+    shown === '' ? '' : `. Response: ${shown}`,
   );
 }
 
-/** What the first response to a probe must have. */
-export async function rootOfFirstProbe(
-  definition: Pick<ExportDefinition, 'name' | 'documentRoot'>,
-  log: Pick<PageLog, 'exportState'>,
-): Promise<ExpectedRoot | undefined> {
-  return rootOfFirstPage(definition, (await log.exportState(definition.name))?.documentRoot, {});
-}
-
-/** @throws ContractError if a page that an earlier attempt has stored has another root than expected */
-export function assertRootOfStored(
+function assertRootOfStored(
   { page, run, documentRoot: root }: Pick<PageEntry, 'page' | 'run' | 'documentRoot'>,
   expected: ExpectedRoot | undefined,
 ): void {
@@ -126,16 +148,15 @@ export function assertRootOfStored(
   );
 }
 
-/** The setting may be younger than the run. @throws ConfigurationError if it names another root than the run's pages have */
-export function assertRootOfSettings(
-  { documentRoot: named }: ExportDefinition,
+function assertRootOfSettings(
+  { documentRoot: named }: Pick<ExportDefinition, 'documentRoot'>,
   { run, documentRoot: root }: PageEntry,
-) {
+): void {
   if (named === undefined || root === null || root === named) return;
   throw new ExportError(
     'ConfigurationError',
-    `The pages of run ${run} have the ${describeRoot(root)}, but ${kindOf(named).setting} is ${nameOf(named)}. Correct the setting to finish the run, ` +
-      'or start with --restart to abandon it and begin a new one',
+    `The pages of run ${run} have the ${describeRoot(root)}, but ${kindOf(named).setting} is ${nameOf(named)}. ` +
+      'Correct the setting to finish the run, or start with --restart to abandon it and begin a new one',
   );
 }
 
@@ -180,4 +201,17 @@ const ofCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({
   root,
   reason: 'the export has had it so far',
   remedy: `If a completed run took a document with ${nameOf(root)} for a page by mistake, also add --since, with the since of that run`,
+});
+
+const ofOtherSlice = (root: DocumentRoot): ExpectedRoot => ({
+  root,
+  reason: 'another slice has it',
+  remedy:
+    'If that slice has an error document, start again: while no slice has a second page, a start exports all slices again',
+});
+
+const ofEarlierResponse = (root: DocumentRoot): ExpectedRoot => ({
+  root,
+  reason: 'an earlier response has it',
+  remedy: 'If that one was an error document, try again',
 });

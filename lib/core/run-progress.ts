@@ -29,7 +29,7 @@ export interface RunProgress {
   readonly totals: RunTotals;
   /** The totals of the slices that are complete. */
   readonly done: RunTotals;
-  /** Those of the complete slices that are not in `slices`. */
+  /** The totals of the complete slices that are not in `slices`. */
   readonly unread: RunTotals;
   /** The last page of a run with one slice, if it has a page. */
   readonly last: PageEntry | undefined;
@@ -63,8 +63,8 @@ export function progressOf(
   unread = zeroTotals,
 ): RunProgress {
   const count = sliceCountOf(run);
-  const open = slices.filter(({ last }) => !isDone(last));
-  const complete = slices.filter(({ last }) => isDone(last));
+  const open = slices.filter(({ last }) => !isLastPage(last));
+  const complete = slices.filter(({ last }) => isLastPage(last));
   const done = sumTotals([unread, ...complete.map(({ last }) => totalsOf(last))]);
   return {
     slices,
@@ -78,11 +78,12 @@ export function progressOf(
   };
 }
 
-export const isDone = (last: PageEntry | undefined): boolean => last?.nextCursor === null;
+/** Whether the chain whose newest entry is `entry` is complete. */
+export const isLastPage = (entry: PageEntry | undefined): boolean => entry?.nextCursor === null;
 
-/** Of the payload of the state machine. */
+/** The progress as the payload of the state machine has it. */
 export function walkedSlices({ slices, begun, done }: RunProgress): WalkedSlices {
-  return { begun, open: slices.flatMap(({ slice, last }) => (isDone(last) ? [] : [slice.slice ?? 1])), done };
+  return { begun, open: slices.flatMap(({ slice, last }) => (isLastPage(last) ? [] : [slice.slice ?? 1])), done };
 }
 
 /** The loop state of the run, without what one execution counts. */

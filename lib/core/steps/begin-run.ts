@@ -27,7 +27,7 @@ import type { StepDependencies } from '../ports.ts';
 import { chooseSlices } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { announceBeginning, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
-import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
+import { isLastPage, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
 import { assertWindowOutlastsLag, chooseBounds, type ChosenBounds, chooseUntil, firstStartOf } from './watermark.ts';
 
@@ -222,7 +222,7 @@ function slicesOfStart(
   { parallel, isRootDoubtful }: { readonly parallel: number; readonly isRootDoubtful: boolean },
 ): RunSlices {
   const startingOver = begun.flatMap(({ slice: { slice = 1, attempt = 1 }, last }) => {
-    const isRejected = !isDone(last) && (slices.restarts?.[slice] ?? 0) > maxCursorRestarts;
+    const isRejected = !isLastPage(last) && (slices.restarts?.[slice] ?? 0) > maxCursorRestarts;
     const isDoubtful = isRootDoubtful && last !== undefined;
     return last?.repeats || isRejected || isDoubtful ? [[String(slice), attempt + 1] as const] : [];
   });

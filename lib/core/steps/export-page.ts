@@ -4,15 +4,37 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { assertRootOfSettings, type ExpectedRoot, rootOfFirstPage, rootOfOtherSlice } from '../document-root.ts';
-import { type ExportError, isExportError } from '../errors.ts';
+import { createRootCheck, expectedRoot } from '../document-root.ts';
+import { isExportError } from '../errors.ts';
 import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 import { sliceOf } from '../slices.ts';
 import { contradictionOf, identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
-import { assertContinues, type ExportPageOutcome, maxPagesError, pendingDelays, queue, wait } from './loop-outcome.ts';
-import { type ExportPageDependencies, type Failure, walkSlices } from './walk-slices.ts';
+import {
+  assertContinues,
+  type ExportPageOutcome,
+  maxPagesError,
+  type PendingDelays,
+  pendingDelays,
+  queue,
+  wait,
+} from './loop-outcome.ts';
+import { type ExportPageDependencies, type Failure, type WalkResult, walkSlices } from './walk-slices.ts';
+
+type ExportPageCommand = { readonly loop: LoopState; readonly execution: string } & Invocation;
+
+/** What an invocation knows when it begins. */
+interface Iteration {
+  readonly command: ExportPageCommand;
+  /** The state of the export, or of the bounded run. */
+  readonly state: ExportState | undefined;
+  readonly run: Run;
+  /** Whether it is the run of the payload, and not one that has replaced it since. */
+  readonly isSameRun: boolean;
+  readonly before: RunProgress;
+  readonly delays: PendingDelays;
+}
 
 /**
  * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
@@ -21,10 +43,7 @@ import { type ExportPageDependencies, type Failure, walkSlices } from './walk-sl
  * @throws RunSupersededError if the execution no longer owns the run
  * @throws ExportError with any other name of `errors.ts`
  */
-export async function exportPage(
-  deps: ExportPageDependencies,
-  command: { readonly loop: LoopState; readonly execution: string } & Invocation,
-): Promise<ExportPageOutcome> {
+export async function exportPage(deps: ExportPageDependencies, command: ExportPageCommand): Promise<ExportPageOutcome> {
   const { definition, log } = deps;
   const { loop, execution } = command;
   const state = await log.exportState(definition.stateName);
@@ -33,95 +52,99 @@ export async function exportPage(
   const before = await readProgress(log, run, isSameRun ? loop.slices : undefined);
   const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
-  for (const { last } of before.slices) if (last !== undefined) assertRootOfSettings(definition, last);
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
-  const delays = pendingDelays(command, isRepeated);
-  const loopWith = (progress: RunProgress): LoopState => ({
-    ...loopOf(definition.stateName, run, progress),
-    iterations: loop.iterations,
-    // Those in a row: a page ends them.
-    waits: progress.totals.pages > before.totals.pages ? 0 : loop.waits,
-    delays: delays.current,
-  });
+  const iteration = { command, state, run, isSameRun, before, delays: pendingDelays(command, isRepeated) };
   if (before.totals.pages > 0) {
-    const outcome = outcomeAfter(definition, run, before, loopWith(before));
+    const outcome = outcomeAfter(definition, iteration, before);
     if (isRepeated || outcome.next === 'finish') return outcome;
   }
   // Reached only after a wait: after a page, `outcomeAfter` returns `continue`.
-  if (loop.iterations >= definition.limits.iterationsPerExecution) return { next: 'continue', ...loopWith(before) };
+  if (loop.iterations >= definition.limits.iterationsPerExecution)
+    return { next: 'continue', ...loopAfter(definition, iteration, before) };
 
-  const { progress, failures, backoffSeconds, needsSlot } = await walkSlices(deps, run, before, {
+  const walked = await walkSlices(deps, run, before, {
     ...command,
-    delays,
-    firstRoot: { current: await rootOfFirstPages(deps, run, state, before) },
+    delays: iteration.delays,
+    roots: createRootCheck(await readExpectedRoot(deps, iteration)),
     // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
     // a request to the store for a rare case: such a page is found when it is stored again.
     checkExisting: loop.iterations === 0 || !isSameRun,
   });
-  const waiting = loopWith(progress);
-  if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);
-  const noted = noteSetAside(deps, run, execution, failures);
-  // A Retry-After is kept although the note cannot be written.
-  await (backoffSeconds > 0 ? noted.catch(() => {}) : noted);
-  const error = failures[0]?.error;
-  if (backoffSeconds > 0) return wait(deps, run, waiting, error, backoffSeconds);
-  // While one of several slices makes progress, the run continues.
-  const isStuck = run.slices === undefined || progress.totals.pages === before.totals.pages;
-  if (isStuck && failures.length > 0) {
-    const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
-    if (isRejected) return await restartRun(deps, run, progress, waiting, execution, error);
-    throw error;
-  }
-  if (isStuck && needsSlot) return queue(deps, run, waiting);
-  return outcomeAfter(definition, run, progress, waiting);
+  return await continueAfter(deps, iteration, walked);
 }
 
-/** How the run continues after its pages so far. Depends on the page log alone, so a retry returns the same. */
-function outcomeAfter(
-  definition: ExportDefinition,
-  run: Run,
+/** The loop state once the run has come so far. A page ends the waits in a row. */
+const loopAfter = (
+  { stateName }: ExportDefinition,
+  { command: { loop }, run, before, delays }: Iteration,
   progress: RunProgress,
-  loop: LoopState,
-): ExportPageOutcome {
+): LoopState => ({
+  ...loopOf(stateName, run, progress),
+  iterations: loop.iterations,
+  waits: progress.totals.pages > before.totals.pages ? 0 : loop.waits,
+  delays: delays.current,
+});
+
+/** How the run continues after its pages so far. Depends on the page log alone, so a retry returns the same. */
+function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progress: RunProgress): ExportPageOutcome {
   const { maxPages = Number.POSITIVE_INFINITY, iterationsPerExecution } = definition.limits;
+  const loop = loopAfter(definition, iteration, progress);
   const next: LoopState = { ...loop, iterations: loop.iterations + 1, waits: 0 };
   if (progress.isComplete) return { next: 'finish', ...next };
   // One of several slices is set aside instead.
   if (progress.last !== undefined) assertContinues(definition, progress.last);
-  if (progress.totals.pages >= maxPages) throw maxPagesError(definition, run);
+  if (progress.totals.pages >= maxPages) throw maxPagesError(definition, iteration.run);
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
 }
 
-/** What the first page of a slice must have, also of one that starts over; undefined if there is none, or nothing is known. */
-async function rootOfFirstPages(
+/** How the run continues after its chains were walked. */
+async function continueAfter(
+  deps: ExportPageDependencies,
+  iteration: Iteration,
+  { progress, failures, backoffSeconds, needsSlot }: WalkResult,
+): Promise<ExportPageOutcome> {
+  const { definition } = deps;
+  const { run, before } = iteration;
+  if (progress.isComplete) return outcomeAfter(definition, iteration, progress);
+  const loop = loopAfter(definition, iteration, progress);
+  const error = failures[0]?.error;
+  // Failed chains are not recorded: they are walked again after the wait, and a write that fails would lose the Retry-After.
+  if (backoffSeconds > 0) return wait(deps, run, loop, { backoffSeconds, cause: error });
+  await recordFailedChains(deps, iteration, failures);
+  // While one of several chains makes progress, or has started over, the run continues.
+  const mayContinue = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
+  if (!mayContinue && failures.length > 0) return await restartRun(deps, iteration, progress, error);
+  if (!mayContinue && needsSlot) return queue(deps, run, loop);
+  return outcomeAfter(definition, iteration, progress);
+}
+
+/** What the first page of a chain must have, also of one that starts over; undefined if nothing is known, or there is none. */
+async function readExpectedRoot(
   { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
-  run: Run,
-  state: ExportState | undefined,
-  { slices, begun }: RunProgress,
-): Promise<ExpectedRoot | undefined> {
-  if (run.slices === undefined && slices.every(({ last }) => last !== undefined)) return undefined;
-  // The state of a bounded run has none: what scheduled runs have found applies to it, too.
+  { state, run, before: { slices, begun } }: Iteration,
+) {
   const { name, stateName } = definition;
-  const recorded = (stateName === name ? state : await log.exportState(name))?.documentRoot;
-  const expected = rootOfFirstPage(definition, recorded, run);
-  if (expected !== undefined) return expected;
-  const read = new Set(slices.map(({ slice }) => slice.slice));
+  const logged = slices.flatMap(({ last }) => last ?? []);
+  const hasFirstPages = run.slices !== undefined || logged.length === 0;
+  // The state of a bounded run has no root: what scheduled runs have found applies to it, too.
+  const completed = stateName === name || !hasFirstPages ? state : await log.exportState(name);
+  const expected = expectedRoot(definition, completed, { documentRoot: run.documentRoot, logged });
+  if (expected !== undefined || run.slices === undefined) return expected;
   // Slices that are known to be complete have not been read.
-  const complete = Array.from({ length: begun }, (_, index) => index + 1).find((each) => run.slices && !read.has(each));
-  const known = slices.find(({ last }) => last?.documentRoot)?.last;
-  const entry = known ?? (complete === undefined ? undefined : await log.last(sliceOf(run, complete)));
-  return entry && rootOfOtherSlice(entry);
+  const read = new Set(slices.map(({ slice }) => slice.slice));
+  const complete = Array.from({ length: begun }, (_, index) => index + 1).find((number) => !read.has(number));
+  const last = complete === undefined ? undefined : await log.last(sliceOf(run, complete));
+  return last && expectedRoot(definition, completed, { logged: [last] });
 }
 
 /** More would make the state large. */
 const maxSetAside = 10;
 const maxMessageLength = 300;
 
-/** Notes in the state, for operators, which of several slices this invocation has set aside. */
-async function noteSetAside(
+/** Records in the state, for operators, which of several chains this invocation has set aside. */
+async function recordFailedChains(
   deps: ExportPageDependencies,
-  run: Run,
-  execution: string,
+  { run, command: { execution } }: Iteration,
   failures: readonly Failure[],
 ): Promise<void> {
   if (run.slices === undefined) return;
@@ -132,9 +155,9 @@ async function noteSetAside(
   const setAside = all.length === 0 ? undefined : all.slice(0, maxSetAside);
   const known = new Set(run.slices.setAside?.map(({ slice }) => slice));
   if (isDeepStrictEqual(setAside, run.slices.setAside)) return;
-  await updateOwnedRun<void>(deps, { execution, run: run.run }, (active, current) => {
+  await updateOwnedRun<void>(deps, { execution, run: run.run }, (active, state) => {
     const slices = active.slices && { ...active.slices, setAside };
-    return { change: { ...current, active: { ...active, slices } }, result: undefined };
+    return { change: { ...state, active: { ...active, slices } }, result: undefined };
   });
   for (const each of all) {
     if (!known.has(each.slice)) deps.emit({ event: 'slice-set-aside', ...refOf(run), ...each });
@@ -142,21 +165,23 @@ async function noteSetAside(
 }
 
 /**
- * Replaces `run`, which cannot continue because of `error`, by a new run with the same `since` in the same execution. The pages of the
+ * Replaces a run with one chain whose cursor was rejected by a new run with the same `since` in the same execution. The pages of the
  * abandoned run stay in the store and are never published. A run that is being published is not replaced: a concurrent invocation has
  * exported its last page.
- * @throws `error` if the run has used up `maxCursorRestarts`
+ * @throws `error` if it is another one, or the run has used up `maxCursorRestarts`
  */
 async function restartRun(
   deps: ExportPageDependencies,
-  run: Run,
-  { last }: RunProgress,
-  loop: LoopState,
-  execution: string,
-  error: ExportError,
+  iteration: Iteration,
+  progress: RunProgress,
+  error: unknown,
 ): Promise<ExportPageOutcome> {
-  if (run.cursorRestarts >= deps.definition.limits.maxCursorRestarts) throw error;
+  const { definition, runtime, emit } = deps;
+  const { run, command } = iteration;
+  const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
+  if (!isRejected || run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   type Restart = { readonly replacement: Run | undefined; readonly isNew: boolean };
+  const { execution } = command;
   const { replacement, isNew } = await updateOwnedRun<Restart>(deps, { execution }, (active, state) => {
     // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
     if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
@@ -164,15 +189,16 @@ async function restartRun(
     const next: Run = {
       ...active,
       lastFailure: undefined,
-      ...identifyRun(state, deps.runtime),
+      ...identifyRun(state, runtime),
       cursorRestarts: active.cursorRestarts + 1,
-      documentRoot: last?.documentRoot ?? active.documentRoot,
+      documentRoot: progress.last?.documentRoot ?? active.documentRoot,
     };
     return { change: { ...state, sequence: next.sequence, active: next }, result: { replacement: next, isNew: true } };
   });
-  const restarted = { ...loop, delays: undefined };
+  const restarted = { ...loopAfter(definition, iteration, progress), delays: undefined };
   if (replacement === undefined) return { next: 'finish', ...restarted };
-  const reason = error.message;
-  if (isNew) deps.emit({ event: 'run-restarted', ...refOf(replacement), abandoned: run.run, reason });
-  return { next: 'page', ...restarted, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
+  const { message: reason } = error;
+  if (isNew) emit({ event: 'run-restarted', ...refOf(replacement), abandoned: run.run, reason });
+  const iterations = restarted.iterations + 1;
+  return { next: 'page', ...restarted, run: replacement.run, page: 1, iterations, waits: 0 };
 }

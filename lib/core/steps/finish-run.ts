@@ -21,7 +21,7 @@ import { epochMsOf, instantOf } from '../timestamps.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
-import { isDone, readProgress } from '../run-progress.ts';
+import { isLastPage, readProgress } from '../run-progress.ts';
 import { watermarkAfter } from './watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
@@ -156,13 +156,13 @@ function setCompletion(
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
   const ends = await mapConcurrently(slices, concurrentReads, async ({ slice, last }) => {
-    if (last === undefined || (run.slices !== undefined && !isDone(last))) return undefined;
+    if (last === undefined || (run.slices !== undefined && !isLastPage(last))) return undefined;
     for await (const first of log.entries(slice)) return { first, last };
     return undefined;
   });
   const complete = ends.filter((end) => end !== undefined);
   if (complete.length === counts.count && (isComplete || run.slices === undefined)) return { totals, slices: complete };
-  const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !isDone(last))?.slice.slice;
+  const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !isLastPage(last))?.slice.slice;
   if (restarted !== undefined) {
     throw new ExportError(
       'CursorRejectedError',

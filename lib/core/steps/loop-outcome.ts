@@ -32,10 +32,9 @@ export function wait(
   { definition: { limits }, emit }: Pick<StepDependencies, 'definition' | 'emit'>,
   run: Run,
   loop: LoopState,
-  cause: unknown,
-  retryAfterSeconds: number,
+  { backoffSeconds, cause }: { readonly backoffSeconds: number; readonly cause: unknown },
 ): ExportPageOutcome {
-  const waitSeconds = Math.max(1, Math.ceil(retryAfterSeconds));
+  const waitSeconds = Math.max(1, Math.ceil(backoffSeconds));
   const tooLong = waitSeconds > limits.maxRetryAfterSeconds;
   if (tooLong || loop.waits >= limits.maxConsecutiveWaits) {
     const reason = tooLong

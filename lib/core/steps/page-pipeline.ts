@@ -1,269 +1,236 @@
 /**
- * Exports consecutive pages of one slice within one invocation, several in flight, each committed on its own and in order.
+ * Walks a chain within one invocation: requests its pages ahead of time, and commits them one after the other.
  *
- * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the next page is
- * requested while the body of this one is still being received: a page takes as long as the slower of service and store, not as
- * long as both. If the body carries the cursor, the next page is requested once the body has been received. A page becomes
- * visible once its predecessor is durable and the run is still owned, and is logged once its predecessor is logged. An
- * interruption leaves a page log without gaps, followed by at most `maxInFlight` stored pages that continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
+ * The next page is requested as soon as its cursor is known: from the response headers, while the body of the page before it is still being
+ * received, or from that body. A page is stored only once its predecessor is logged and the run is still owned. An interruption leaves
+ * a page log without gaps, followed by at most one stored page that continues it; the next attempt adopts it (docs/architecture.md,
+ * "The page pipeline").
  */
 
-import { ExportError, isExportError } from '../errors.ts';
-import type { Cursor, Invocation, PageEntry, PageTiming, Run } from '../model.ts';
-import type { PageIdentity, StepDependencies } from '../ports.ts';
+import type { RootCheck } from '../document-root.ts';
+import { isExportError } from '../errors.ts';
+import type { Cursor, Invocation, PageEntry, PageTiming } from '../model.ts';
+import type { PageIdentity, PageSpool, ReceivedPage, StepDependencies } from '../ports.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
-import {
-  type DurablePage,
-  findDurablePage,
-  hasNextPage,
-  logPage,
-  storePage,
-  toLogEntry,
-  type UnloggedEntry,
-} from './commit-page.ts';
-import {
-  assertRootOfResponse,
-  assertRootOfStored,
-  type ExpectedRoot,
-  rootAfter,
-  rootOfOtherSlice,
-} from '../document-root.ts';
+import { type DurablePage, findDurablePage, hasNextPage, logPage, storePage, toLogEntry } from './commit-page.ts';
 import { ownedRun } from './export-state.ts';
-import type { Slice } from '../slices.ts';
 import { addDelays, type PendingDelays } from './loop-outcome.ts';
-import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
+import { type Chain, pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
-/** What the slices of a run have in common during an invocation. */
+/** What the chains of a run have in common during an invocation. */
 export interface WalkOptions {
   /** The execution that must still own the run whenever a page is stored. */
   readonly execution: string;
   /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;
-  /** Those before the next page that is logged. */
+  /** The delays before the next page that is logged. */
   readonly delays: PendingDelays;
-  readonly firstRoot: FirstRoot;
+  readonly roots: RootCheck;
 }
 
-/** What first pages must have. Undefined until the proof of the bounds or the first page that arrives says it. */
-interface FirstRoot {
-  current: ExpectedRoot | undefined;
-}
-
-type Limits = RequestLimits & Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>>;
-
-interface PagePipeline extends WalkOptions, Limits {
-  readonly run: Run;
-  /** The slice of the run whose pages are exported. */
-  readonly slice: Slice;
-  /** The last page of the slice that was logged before. */
-  readonly lastLogged: PageEntry | undefined;
+interface WalkLimits
+  extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>> {
   /** How many pages to export at most. */
   readonly maxPages: number;
-  /** Called for each page once it is logged. `timing` is null if this attempt adopted it. */
-  readonly onLogged: (entry: PageEntry, timing: PageTiming | null) => void;
 }
 
-/** A page on its way from the service into the page log. */
-interface PageTask extends Predecessor {
-  readonly identity: PageIdentity;
-  /** The cursor of the next page: undefined until headers or body have brought it, and again once the task has failed. */
-  nextCursor: Cursor | null | undefined;
-  readonly cancellation: AbortController;
-  readonly stored: Promise<UnloggedEntry>;
-  readonly logged: Promise<PageEntry>;
-  /** Resolves once nothing of the task is in progress, whether or not it has failed. */
-  readonly settled: Promise<unknown>;
-}
-
-/** What a task waits for: the page before it, in flight or committed. Undefined before the first page of a run. */
-interface Predecessor {
-  /** Resolves once the page is durable. */
-  readonly stored: Promise<UnloggedEntry | undefined>;
-  /** Resolves once the page is logged. */
-  readonly logged: Promise<PageEntry | undefined>;
-}
-
-function committed(entry: PageEntry | undefined): Predecessor {
-  const logged = Promise.resolve(entry);
-  return { stored: logged, logged };
+export interface LoggedPage {
+  readonly entry: PageEntry;
+  /** Null if this attempt adopted the page. */
+  readonly timing: PageTiming | null;
 }
 
 /**
- * Exports pages until the slice ends, `maxPages` or `maxEmptyPages` is reached, time is up, or an error occurs. Returns the last
- * page. When it settles, nothing is in flight any more.
+ * Yields each page after `from` once it is logged, until the chain ends, `maxPages` or `maxEmptyPages` is reached, time is up, or an error
+ * occurs. When it has ended, nothing is in flight any more.
  * @throws what prevented a page; those before it are logged
  */
-export async function exportPages(deps: PipelineDependencies, pipeline: PagePipeline): Promise<PageEntry> {
-  const { run, slice, execution, lastLogged, hasTime, signal: interruption } = pipeline;
-  const fetchPage = pageFetcher(deps, run, slice, pipeline);
-  const lastPage = (lastLogged?.page ?? 0) + pipeline.maxPages;
-  /** Oldest first. */
-  const inFlight: PageTask[] = [];
-
-  const interrupt = () => cancelAll(inFlight, interruption.reason);
-  interruption.addEventListener('abort', interrupt);
+export async function* walk(
+  deps: PipelineDependencies,
+  chain: Chain,
+  from: PageEntry | undefined,
+  limits: WalkLimits,
+): AsyncGenerator<LoggedPage> {
+  const requests = requestAhead(deps, chain, from, limits);
+  const lastPage = lastPageOf(from, limits);
+  let previous = from;
+  let mayBeStored = limits.checkExisting;
   try {
-    inFlight.push(startTask(lastLogged, committed(lastLogged), pipeline.checkExisting));
     for (;;) {
-      const [task] = inFlight as [PageTask];
-      const entry = await task.logged;
-      inFlight.shift();
-      // A stored and logged page decides how the run continues, even if this attempt received another cursor.
-      if (inFlight[0]?.identity.cursor !== entry.nextCursor) await drain();
+      const { entry, timing } = await commit();
+      yield { entry, timing };
+      // A stored and logged page decides how the chain continues, even if this attempt received another cursor.
+      if (requests.nextCursor() !== entry.nextCursor) await requests.cancel();
       const isAtLimit = entry.page >= lastPage || entry.emptyPages >= deps.definition.limits.maxEmptyPages;
-      if (isAtLimit || !hasNextPage(entry)) return entry;
-      if (inFlight.length === 0) {
-        if (!hasTime()) return entry;
-        // The page just logged was adopted, so the attempt that stored it may have stored the next one, too.
-        inFlight.push(startTask(entry, committed(entry), true));
-      }
-      prefetch();
+      if (isAtLimit || !hasNextPage(entry)) return;
+      // Nothing is in flight if the page was adopted. The attempt that stored it may have stored the next one, too.
+      mayBeStored = requests.nextCursor() === undefined;
+      if (mayBeStored && !limits.hasTime()) return;
+      previous = entry;
+      requests.prefetch();
     }
   } finally {
-    await drain();
-    interruption.removeEventListener('abort', interrupt);
+    await requests.cancel();
   }
 
-  /** Requests the page after the newest in flight, if its cursor is known and there is capacity and time. */
-  function prefetch(): void {
-    const newest = inFlight.at(-1);
-    if (newest?.nextCursor == null || newest.cancellation.signal.aborted) return;
-    const { page } = newest.identity;
-    if (inFlight.length >= pipeline.maxInFlight || page >= lastPage || !hasTime()) return;
-    inFlight.push(startTask({ page, nextCursor: newest.nextCursor }, newest, false));
+  /** Stores the page after `previous`, or adopts it, and logs it. */
+  async function commit(): Promise<LoggedPage> {
+    limits.signal.throwIfAborted();
+    const identity = identityAfter(chain, previous);
+    const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
+    if (existing !== undefined && previous !== from) await assertOwned(deps, chain, limits);
+    const { durable, waitedSeconds } =
+      existing === undefined ? await store(identity) : { durable: existing, waitedSeconds: 0 };
+    // It may be an earlier attempt's.
+    limits.roots.assertStored(durable, previous);
+    const unlogged = toLogEntry(chain.run, identity, durable, previous);
+    const delays = addDelays({ waitedSeconds }, limits.delays.current);
+    limits.delays.current = undefined;
+    const entry = await logPage(deps, { ...unlogged, ...delays });
+    return { entry, timing: durable.timing };
   }
 
-  /** Cancels what is in flight and waits until nothing is. */
-  async function drain(): Promise<void> {
-    const tasks = inFlight.slice();
-    cancelAll(tasks, new Error('The page is no longer needed'));
-    await Promise.all(tasks.map(({ settled }) => settled));
-    inFlight.length = 0;
-  }
-
-  /** Starts the page after `previous`: requests it at once, and lets its later stages wait for their predecessor. */
-  function startTask(
-    previous: Pick<PageEntry, 'page' | 'nextCursor'> | undefined,
-    predecessor: Predecessor,
-    checkExisting: boolean,
-  ): PageTask {
-    const page = (previous?.page ?? 0) + 1;
-    const cursor = previous?.nextCursor ?? null;
-    const ref = { page, slice: slice.slice, attempt: slice.attempt };
-    const key = pageKey(run, ref);
-    const identity: PageIdentity = { key, run: run.run, ...ref, cursor, compression: run.compression };
-    const label = `${describePage(ref)} of run ${run.run}`;
-    const cancellation = new AbortController();
-    const { signal } = cancellation;
-    if (interruption.aborted) cancellation.abort(interruption.reason);
-
-    // Read while the request is under way. The first page was checked before the pipeline started.
-    const owned = previous === lastLogged ? undefined : assertStillOwned();
-    const mayStore = Promise.all([predecessor.stored, owned]).then(([entry]) => {
-      const continues = entry === undefined || hasNextPage(entry);
-      if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) {
-        // Never reaches a caller: the pipeline cancels the page and requests its replacement.
-        const problem = 'was requested with a cursor that does not continue the page before it';
-        throw new ExportError('PageConflictError', `Page ${page} of run ${run.run} ${problem}`);
-      }
-      signal.throwIfAborted();
-      return entry;
-    });
-    const expectedAfter = (entry: UnloggedEntry | undefined) =>
-      entry === undefined ? pipeline.firstRoot.current : rootAfter(entry);
-    let waitedSeconds = 0;
-    const task = { identity, cancellation, nextCursor: undefined as Cursor | null | undefined };
-    const stored = toStored();
-    const logged = toLogged();
-    logged.catch(() => {
-      task.nextCursor = undefined;
-    });
-    // Also handles the rejections of stages that nothing else awaits.
-    const settled = Promise.allSettled([mayStore, stored, logged]);
-    return Object.assign(task, { stored, logged, settled });
-
-    async function toStored(): Promise<UnloggedEntry> {
-      const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
-      const durable = existing ?? (await fetchAndStore());
-      const before = await mayStore;
-      // The page may be an earlier attempt's.
-      assertRootOfStored(durable, expectedAfter(before));
-      if (before === undefined) noteFirstRoot(durable);
-      return toLogEntry(run, identity, durable, await predecessor.stored);
-    }
-
-    async function fetchAndStore(): Promise<DurablePage> {
-      try {
-        await using spool = deps.store.spool(identity);
-        const received = await fetchPage(
-          { page, cursor, label },
-          {
-            sink: spool.fill,
-            signal,
-            onWaited(seconds) {
-              waitedSeconds += seconds;
-            },
-            onNextCursor(nextCursor) {
-              task.nextCursor = nextCursor;
-              prefetch();
-            },
-          },
-        );
-        const before = await mayStore;
-        assertRootOfResponse(label, received, expectedAfter(before));
-        if (before === undefined) noteFirstRoot(received);
-        return await storePage(spool, identity, received);
-      } catch (error) {
-        task.nextCursor = undefined;
-        const existing = isRefusal(error) ? await findAfterRefusal() : undefined;
-        if (existing === undefined) throw error;
-        return existing;
-      }
-    }
-
-    /** Before anything is stored: the first pages of two slices must not have different roots. */
-    function noteFirstRoot(first: Pick<PageEntry, 'documentRoot'>): void {
-      pipeline.firstRoot.current ??= rootOfOtherSlice(first);
-    }
-
-    /**
-     * A service may refuse a cursor that an earlier attempt has used already, and whose page that attempt has stored. An
-     * error of the look-up must not hide the refusal, except for a conflict.
-     */
-    async function findAfterRefusal(): Promise<DurablePage | undefined> {
-      const isContinued = await mayStore.then(
-        () => true,
-        () => false,
-      );
-      if (!isContinued || signal.aborted) return undefined;
-      return await findDurablePage(deps.store, identity).catch((error: unknown) => {
-        if (isExportError(error, 'PageConflictError')) throw error;
-        return undefined;
-      });
-    }
-
-    async function toLogged(): Promise<PageEntry> {
-      // Awaited first: once `logged` has settled, nothing of this page is in flight.
-      const entry = await stored;
-      await predecessor.logged;
-      const delays = addDelays({ waitedSeconds }, pipeline.delays.current);
-      pipeline.delays.current = undefined;
-      const logged = await logPage(deps, { ...entry, ...delays });
-      pipeline.onLogged(logged, entry.timing);
-      return logged;
-    }
-  }
-
-  async function assertStillOwned(): Promise<void> {
-    const state = await deps.log.exportState(deps.definition.stateName);
-    ownedRun(state, execution, deps.definition.name, run.run);
+  async function store(identity: PageIdentity) {
+    const page = requests.take(identity);
+    await page.owned;
+    const durable = await storeResponse(deps, page, previous, limits);
+    await requests.end(page);
+    return { durable, waitedSeconds: page.waitedSeconds };
   }
 }
 
-function cancelAll(tasks: readonly PageTask[], reason: unknown): void {
-  for (const { cancellation } of tasks) cancellation.abort(reason);
+/** Stores the page once its response is complete, or adopts it from the attempt that stored it before. */
+async function storeResponse(
+  deps: Pick<PipelineDependencies, 'store'>,
+  { identity, label, received: response, spool }: RequestedPage,
+  previous: PageEntry | undefined,
+  { roots, signal }: WalkLimits,
+): Promise<DurablePage> {
+  try {
+    const received = await response;
+    signal.throwIfAborted();
+    roots.assertResponse(label, received, previous);
+    return await storePage(spool, identity, received);
+  } catch (error) {
+    if (!isRefusal(error) || signal.aborted) throw error;
+    // A service may refuse a cursor whose page an earlier attempt has stored. An error of the look-up must not hide the refusal.
+    const existing = await findDurablePage(deps.store, identity).catch((lookUpError: unknown) => {
+      throw isExportError(lookUpError, 'PageConflictError') ? lookUpError : error;
+    });
+    if (existing === undefined) throw error;
+    return existing;
+  }
+}
+
+/** A page that is being requested, or whose response has arrived. */
+interface RequestedPage {
+  readonly identity: PageIdentity;
+  readonly label: string;
+  readonly spool: PageSpool;
+  readonly received: Promise<ReceivedPage>;
+  /** Resolves if the run is still owned. Read while the request is under way; the first page was checked before. */
+  readonly owned: Promise<void>;
+  /** Undefined until headers or body have brought it, and if the request has failed. */
+  nextCursor: Cursor | null | undefined;
+  waitedSeconds: number;
+}
+
+/** Requests pages of a chain, up to `maxInFlight` at the same time. */
+function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry | undefined, limits: WalkLimits) {
+  const { hasTime, signal: interruption, maxInFlight } = limits;
+  const fetchPage = pageFetcher(deps, chain, limits);
+  const lastPage = lastPageOf(from, limits);
+  /** The oldest first. */
+  const inFlight: RequestedPage[] = [];
+  let cancellation = new AbortController();
+
+  function request(identity: PageIdentity): RequestedPage {
+    const { page, cursor } = identity;
+    const label = `${describePage(identity)} of run ${identity.run}`;
+    const spool = deps.store.spool(identity);
+    const received = fetchPage(
+      { page, cursor, label },
+      {
+        sink: spool.fill,
+        signal: AbortSignal.any([cancellation.signal, interruption]),
+        onWaited(seconds) {
+          requested.waitedSeconds += seconds;
+        },
+        onNextCursor(nextCursor) {
+          requested.nextCursor = nextCursor;
+          prefetch();
+        },
+      },
+    );
+    const owned = page === firstPageOf(from) ? Promise.resolve() : assertOwned(deps, chain, limits);
+    const requested: RequestedPage = {
+      identity,
+      label,
+      spool,
+      received,
+      owned,
+      nextCursor: undefined,
+      waitedSeconds: 0,
+    };
+    received.catch(() => (requested.nextCursor = undefined));
+    owned.catch(() => {});
+    inFlight.push(requested);
+    return requested;
+  }
+
+  /** Requests the page after the newest one, if its cursor is known and there is capacity and time. */
+  function prefetch(): void {
+    const newest = inFlight.at(-1);
+    if (newest?.nextCursor == null || cancellation.signal.aborted || interruption.aborted) return;
+    const { page } = newest.identity;
+    if (inFlight.length >= maxInFlight || page >= lastPage || !hasTime()) return;
+    request(identityAfter(chain, { page, nextCursor: newest.nextCursor }));
+  }
+
+  return {
+    prefetch,
+    /** The cursor of the oldest page in flight; undefined if there is none. */
+    nextCursor: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
+    /** The page to commit next: it is requested now unless it has been. */
+    take: (identity: PageIdentity): RequestedPage => inFlight[0] ?? request(identity),
+    /** The oldest page is durable: another one may be requested. */
+    async end({ spool }: RequestedPage): Promise<void> {
+      inFlight.shift();
+      prefetch();
+      await spool[Symbol.asyncDispose]();
+    },
+    /** Cancels what is in flight, and waits until nothing is. */
+    async cancel(): Promise<void> {
+      cancellation.abort(new Error('The page is no longer needed'));
+      for (const { received, owned, spool } of inFlight.splice(0)) {
+        await Promise.allSettled([received, owned]);
+        await spool[Symbol.asyncDispose]();
+      }
+      cancellation = new AbortController();
+    },
+  };
+}
+
+const firstPageOf = (from: PageEntry | undefined): number => (from?.page ?? 0) + 1;
+const lastPageOf = (from: PageEntry | undefined, { maxPages }: WalkLimits): number => (from?.page ?? 0) + maxPages;
+
+function identityAfter(
+  { run, slice: { slice, attempt } }: Chain,
+  previous: Pick<PageEntry, 'page' | 'nextCursor'> | undefined,
+): PageIdentity {
+  const ref = { page: (previous?.page ?? 0) + 1, slice, attempt };
+  const cursor = previous?.nextCursor ?? null;
+  return { key: pageKey(run, ref), run: run.run, ...ref, cursor, compression: run.compression };
+}
+
+async function assertOwned(
+  { log, definition }: PipelineDependencies,
+  { run }: Chain,
+  { execution }: WalkLimits,
+): Promise<void> {
+  ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
 }
 
 /** Whether the service gave no page, possibly because of its cursor. Not an error of the page store: that must be seen. */

@@ -6,14 +6,20 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import { type Cursor, type Invocation, refOf, type Run } from '../model.ts';
-import type { FetchOptions, ReceivedPage, ReportService, StepDependencies } from '../ports.ts';
+import { type Invocation, refOf, type Run } from '../model.ts';
+import type { FetchOptions, PageRequest, ReceivedPage, ReportService, Runtime, StepDependencies } from '../ports.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>;
 
-/** A Retry-After applies to every request of the run. When the longest one ends, on the monotonic clock. */
+/** One walk from a first page to a last one: what its requests ask for, and where its pages are. */
+export interface Chain {
+  readonly run: Run;
+  readonly slice: Slice;
+}
+
+/** When the longest Retry-After ends, on the monotonic clock. It applies to every request of the run. */
 export interface Backoff {
   until: number;
 }
@@ -24,58 +30,50 @@ export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
   readonly slot?: HeldSlot | undefined;
 }
 
+interface PageFetchOptions extends FetchOptions {
+  readonly signal: AbortSignal;
+  /** Called after each wait. */
+  readonly onWaited?: (seconds: number) => void;
+}
+
+/** The request for a page of the chain. Each has what the run and its slice say; the first one has no cursor. */
+const requestOf = ({ run, slice }: Chain, { cursor, label }: Pick<PageRequest, 'cursor' | 'label'>): PageRequest => ({
+  request: run.request,
+  since: slice.since,
+  until: slice.until,
+  begunAt: run.startedAt,
+  cursor,
+  label,
+});
+
 /**
- * Returns what fetches a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most
- * `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the request is repeated. `onWaited` is called after each wait. It throws
- * what `ReportService.fetch` throws; ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot.
+ * Returns what fetches a page of the chain, no sooner than any Retry-After of the run ends. After a Retry-After of at most
+ * `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the request is repeated. It throws what `ReportService.fetch` throws;
+ * ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot.
  *
- * Composes what a request passes, from the service outwards:
- *
- * 1. `fetchNoted` records every Retry-After for the other requests of the run, also that of a request which is cancelled meanwhile.
- * 2. `withinSlot` takes a slot for each request, also for a repeated one, and returns it before anything waits.
- * 3. The result waits or throws. It is outermost, because it repeats the request through the others.
+ * A request is sent when both allow it, from the outside inwards: the slot, which is taken for each request, also for a repeated one, and
+ * returned before anything waits; and the Retry-After of the run, which is recorded even if the request is cancelled meanwhile.
  */
 export function pageFetcher(
   { definition, service, runtime, emit }: PageRequestsDependencies,
-  run: Run,
-  slice: Slice,
+  chain: Chain,
   { retryAfterDeadline = 0, backoff, slot }: RequestLimits,
 ) {
   const { monotonicNow } = runtime;
-  // Another request may receive a Retry-After while this one waits for its slot, or reads its credentials.
-  const assertMaySend = (): void => {
-    const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
-    if (retryAfterSeconds <= 0) return;
-    const message = 'Report service sent a Retry-After for another page. It applies to every request of the run';
-    throw new ExportError('ServiceThrottledError', message, { retryAfterSeconds });
-  };
-  /** Inside the slot, which takes time to return: the other slices observe the Retry-After at once. */
-  const fetchNoted: ReportService['fetch'] = async (request, options) => {
-    assertMaySend();
-    try {
-      return await service.fetch({ ...request, assertMaySend }, options);
-    } catch (error) {
-      const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
-      // `Retry-After: 0` must not busy-loop.
-      if (seconds !== undefined) backoff.until = Math.max(backoff.until, monotonicNow() + Math.max(1, seconds) * 1_000);
-      throw error;
-    }
-  };
-  const fetch = slot === undefined ? fetchNoted : withinSlot(fetchNoted, slot);
+  const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
+  const fetch = slot === undefined ? fetchAfterBackoff : withinSlot(fetchAfterBackoff, slot);
 
   return async (
-    { page, cursor, label }: { readonly page: number; readonly cursor: Cursor | null; readonly label: string },
-    options: FetchOptions & { readonly signal: AbortSignal; readonly onWaited?: (seconds: number) => void },
+    page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
+    options: PageFetchOptions,
   ): Promise<ReceivedPage> => {
-    const { request, startedAt: begunAt } = run;
-    const { since, until } = slice;
     for (;;) {
       try {
-        return await fetch({ request, since, until, begunAt, cursor, label }, options);
+        return await fetch(requestOf(chain, page), options);
       } catch (error) {
         if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
         options.signal.throwIfAborted();
-        await waitOrThrow(error, error.retryAfterSeconds, page, options.signal);
+        await waitOrThrow(error, error.retryAfterSeconds, page.page, options.signal);
         options.onWaited?.(Math.max(1, Math.floor(error.retryAfterSeconds)));
       }
     }
@@ -85,7 +83,34 @@ export function pageFetcher(
     const waitMs = Math.max(1, seconds) * 1_000;
     const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
     if (isTooLong || monotonicNow() + waitMs > retryAfterDeadline) throw error;
+    const { run, slice } = chain;
     emit({ event: 'service-asked-to-wait', ...refOf(run), page, slice: slice.slice, seconds, inside: true });
     await runtime.sleep(waitMs, signal);
   }
+}
+
+/** Sends no request before the Retry-After of the run has passed, and records a new one for the other requests at once. */
+function withBackoff(
+  fetch: ReportService['fetch'],
+  backoff: Backoff,
+  { monotonicNow }: Pick<Runtime, 'monotonicNow'>,
+): ReportService['fetch'] {
+  // Another request may receive a Retry-After while this one waits for its slot, or reads its credentials.
+  const assertMaySend = (): void => {
+    const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
+    if (retryAfterSeconds <= 0) return;
+    const message = 'Report service sent a Retry-After for another page. It applies to every request of the run';
+    throw new ExportError('ServiceThrottledError', message, { retryAfterSeconds });
+  };
+  return async (request, options) => {
+    assertMaySend();
+    try {
+      return await fetch({ ...request, assertMaySend }, options);
+    } catch (error) {
+      const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
+      // `Retry-After: 0` must not busy-loop.
+      if (seconds !== undefined) backoff.until = Math.max(backoff.until, monotonicNow() + Math.max(1, seconds) * 1_000);
+      throw error;
+    }
+  };
 }

@@ -3,7 +3,7 @@
  * interval of its request would be in two slices, or in two runs. Nothing is kept: a vendor changes, and a quiet night proves nothing.
  */
 
-import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
+import type { RootCheck } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, refOf, type Run } from '../model.ts';
 import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
@@ -14,26 +14,24 @@ import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from '
 /**
  * Requests the reports of empty intervals, in all else as the run requests its pages. There must be none. A service may reject such a
  * request instead. That counts only if it accepts page 1 of the run, and then rejects the empty interval again: it compares the two bounds.
- * A document that is no page proves nothing: it must have the `expected` root. `intervals` are where they begin and end; without it, where
- * the slices of the run do.
+ * A document that is no page proves nothing: `roots` compares it with what is expected. `intervals` are where they begin and end; without
+ * it, where the slices of the run do.
  *
  * The first page of a run costs one request more, or two with three or more slices. If the service rejects empty intervals, it costs three.
- * Returns the root that first pages must have; undefined if nothing is known.
  * @throws ConfigurationError if a bound is not honored; any other error leaves the proof open
  */
 export async function proveBounds(
   deps: PageRequestsDependencies,
   run: Run,
-  expected: ExpectedRoot | undefined,
+  roots: RootCheck,
   limits: RequestLimits & { readonly signal: AbortSignal; readonly intervals?: Iterable<Instant> | undefined },
-): Promise<ExpectedRoot | undefined> {
+): Promise<void> {
   const { signal, intervals = emptyIntervals(run) } = limits;
-  let root = expected;
 
   async function request(slice: Slice, label: string): Promise<ReceivedPage> {
-    const fetchPage = pageFetcher(deps, run, slice, limits);
+    const fetchPage = pageFetcher(deps, { run, slice }, limits);
     const page = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
-    root = assertRootOfResponse(label, page, root);
+    roots.assertProbe(label, page);
     return page;
   }
 
@@ -61,7 +59,6 @@ export async function proveBounds(
     if (answer === 'reports') throw boundsError(deps, run, at);
     if (answer === 'rejected') break;
   }
-  return root;
 }
 
 /**

@@ -3,7 +3,7 @@
 import { findDateProblem } from '../../core/bounded-runs.ts';
 import { systemRuntime } from '../../core/clock.ts';
 import { isExportError } from '../../core/errors.ts';
-import type { ExpectedRoot } from '../../core/document-root.ts';
+import type { RootCheck } from '../../core/document-root.ts';
 import type { Instant, Run } from '../../core/model.ts';
 import type { ReportService } from '../../core/ports.ts';
 import { proveBounds } from '../../core/steps/upper-bound.ts';
@@ -28,7 +28,7 @@ export async function planProof(
   { definition }: Pick<ExportTarget, 'definition'>,
   client: ReportService,
   run: Run,
-  { root, notify }: { readonly root: ExpectedRoot | undefined; readonly notify: (text: string) => void },
+  { roots, notify }: { readonly roots: RootCheck; readonly notify: (text: string) => void },
 ): Promise<BoundsProof | undefined> {
   const needsProof = run.bounded === true || run.slices !== undefined;
   const intervals = needsProof ? undefined : endsOf(run, definition.dates);
@@ -54,7 +54,7 @@ export async function planProof(
   const retryAfterDeadline = systemRuntime.monotonicNow() + maxWaitSeconds * 1_000;
   const { signal } = new AbortController();
   try {
-    await proveBounds(deps, run, root, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals });
+    await proveBounds(deps, run, roots, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals });
     return { quiet };
   } catch (error) {
     if (needsProof) throw error;

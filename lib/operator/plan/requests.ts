@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { describeRoot, rootOfFirstProbe } from '../../core/document-root.ts';
+import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -109,7 +109,7 @@ export async function requestPages(
 ): Promise<SeenPages> {
   const { name, definition, service, log } = target;
   await using client = await service.connect(notify);
-  let root = await rootOfFirstProbe(definition, log);
+  const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
   const shown: RequestedPage[] = (found.pages = []);
   const pages: SeenPage[] = [];
   const assertAdvances = createRepetitionCheck();
@@ -119,7 +119,7 @@ export async function requestPages(
   for (let next: PageRequest | undefined = first; next !== undefined;) {
     const request = (found.unanswered = plannedRequest(service, next));
     const sampler = createSampler(service.api);
-    const probed = await probePage(client, next, root, {
+    const probed = await probePage(client, next, roots, {
       runtime: systemRuntime,
       notify,
       onChunk: (chunk) => sampler.add(chunk),
@@ -132,7 +132,6 @@ export async function requestPages(
     previous = { ...compared, equalPages };
     const seen = { page, sample, equalPages };
     const { cursor } = page.next;
-    ({ root } = probed);
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
     if (pages.length < shownPages) {
@@ -144,7 +143,7 @@ export async function requestPages(
     const isDone = cursor === null || (!toEnd && pages.length === shownPages);
     next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
   }
-  const proof = run && (await planProof(target, client, run, { root, notify }));
+  const proof = run && (await planProof(target, client, run, { roots, notify }));
   return { pages, last, proof };
 }
 

@@ -1,7 +1,7 @@
 /** Asks the service for pages and throws them away: whether an export could run from here, and what it would find. */
 
 import * as z from 'zod/mini';
-import { assertRootOfResponse, type ExpectedRoot, rootOfFirstProbe } from '../../core/document-root.ts';
+import { createRootCheck, expectedRoot, type RootCheck } from '../../core/document-root.ts';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import type { Bounds, ExportDefinition } from '../../core/model.ts';
 import type { PageLog, PageRequest, ReportService, Runtime } from '../../core/ports.ts';
@@ -45,9 +45,9 @@ export async function probeService(
   period: ProbedPeriod,
 ): Promise<ProbeResult> {
   const { request } = definition;
-  const root = await rootOfFirstProbe(definition, log);
+  const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
   const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'page 1 of the next run' };
-  const { serviceTime, reports, timing } = (await probePage(service, page, root, { runtime, notify })).received;
+  const { serviceTime, reports, timing } = (await probePage(service, page, roots, { runtime, notify })).received;
   const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - epochMsOf(timing.requestedAt);
   return { reports, latencyMs: timing.latencyMs, clockLeadMs };
 }
@@ -66,19 +66,18 @@ interface Waits {
 }
 
 /**
- * Requests a page, and reads the response to its end. Waits as a service says by Retry-After, for up to a minute. `root` of the result is
- * what the next page must have.
+ * Requests a page, and reads the response to its end. Waits as a service says by Retry-After, for up to a minute.
  * @throws what `ReportService.fetch` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
  */
 export async function probePage(
   service: ReportService,
   request: PageRequest,
-  root: ExpectedRoot | undefined,
+  roots: RootCheck,
   { runtime, notify, onChunk }: Waits,
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      return await requestPage(service, request, root, onChunk);
+      return await requestPage(service, request, roots, onChunk);
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
@@ -90,12 +89,7 @@ export async function probePage(
   }
 }
 
-async function requestPage(
-  service: ReportService,
-  request: PageRequest,
-  root: ExpectedRoot | undefined,
-  onChunk: Waits['onChunk'],
-) {
+async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, onChunk: Waits['onChunk']) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
@@ -111,7 +105,8 @@ async function requestPage(
       }
     };
     const received = await service.fetch(request, { sink: count, signal: timeout.signal });
-    return { received, bytes, root: assertRootOfResponse(request.label, received, root) };
+    roots.assertProbe(request.label, received);
+    return { received, bytes };
   } finally {
     clearTimeout(timer);
   }

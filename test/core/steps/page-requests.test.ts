@@ -19,7 +19,7 @@ function requesters(script: NonNullable<BenchOptions['script']>) {
   const { monotonicNow } = bench.deps.runtime;
   const fetch = (slice: number, { signal = new AbortController().signal, waitMs = 0 } = {}) => {
     const limits = { retryAfterDeadline: monotonicNow() + waitMs, backoff };
-    const fetchPage = pageFetcher(bench.deps, run, sliceOf(run, slice), limits);
+    const fetchPage = pageFetcher(bench.deps, { run, slice: sliceOf(run, slice) }, limits);
     return fetchPage({ ...aPageIdentity(), label: 'page' }, { sink: discard, signal });
   };
   return { bench, fetch, backoffSeconds: () => (backoff.until - monotonicNow()) / 1_000 };

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
-import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
+import type { PageRequest, PageStore, ReportService, Runtime } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
@@ -322,6 +322,70 @@ it('keeps a long Retry-After although the state, which would name the slices tha
   expect(await invoke(begun, { service, log })).toMatchObject({ next: 'wait', waitSeconds: 600 });
 });
 
+it('lets no slice send a request before a short Retry-After of another one has passed, and then continues with all', async () => {
+  const bench = aBench({ size: 1, limits: { pagesPerInvocation: 25 } });
+  const { deps, begun } = await begunRun(bench, { ...sliced, parallel: 4 });
+  const now = () => bench.deps.runtime.now();
+  const startedAt = now();
+  const newestRequestAt = new Map<number, number>();
+  let isThrottled = false;
+  const { service } = bench.with({
+    size: 1,
+    script(request) {
+      newestRequestAt.set(sliceIn(request), now() - startedAt);
+      if (isThrottled || sliceIn(request) !== 2) return undefined;
+      isThrottled = true;
+      throw new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: 5 });
+    },
+  });
+  const runtime: Runtime = {
+    ...deps.runtime,
+    async sleep(ms) {
+      // Whatever does not wait happens before the clock advances.
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      await deps.runtime.sleep(ms);
+    },
+  };
+  const command = { loop: begun, execution: 'one', retryAfterDeadline: Number.POSITIVE_INFINITY };
+  expect(await exportPage({ ...deps, service, runtime }, command)).toMatchObject({ next: 'finish' });
+  // First pages may have been on their way. Each slice has three.
+  for (const slice of [1, 2, 3, 4]) expect(newestRequestAt.get(slice)).toBeGreaterThanOrEqual(5_000);
+});
+
+it.each([
+  { input: { ...sliced, parallel: 4, slice: 'PT3M' }, maxInFlight: 12, most: 4 * 3 },
+  { input: { ...sliced, parallel: 4, slice: 'PT3M' }, maxInFlight: 4, most: 4 * 2 },
+  { input: bounds, maxInFlight: 4, most: 4 },
+])(
+  'divides $maxInFlight pages in flight among its chains, at least two for each',
+  async ({ input, maxInFlight, most }) => {
+    const bench = aBench({ size: 1, limits: { pagesPerInvocation: 25 } });
+    const { deps, begun } = await begunRun(bench, input);
+    const gate = Promise.withResolvers<void>();
+    const inFlight = { now: 0, most: 0 };
+    const { service: inner } = bench.with({ size: 1, script: () => undefined });
+    const service: ReportService = {
+      async fetch(request, options) {
+        if (isProof(request)) return await inner.fetch(request, options);
+        inFlight.now += 1;
+        inFlight.most = Math.max(inFlight.most, inFlight.now);
+        try {
+          const received = await inner.fetch(request, options);
+          await gate.promise;
+          return received;
+        } finally {
+          inFlight.now -= 1;
+        }
+      },
+    };
+    const exported = exportPage({ ...deps, service }, { loop: begun, execution: 'one', maxInFlight });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(inFlight.most).toBe(most);
+    gate.resolve();
+    await exported;
+  },
+);
+
 describe('the first page of a slice', () => {
   it('has the root of the slices before it, also if no invocation has ended since', async () => {
     const bench = aBench({
@@ -366,6 +430,16 @@ describe('the first page of a slice', () => {
     const result = completed(await bench.start(sliced));
     expect(result.run).toBe(end.run);
     expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+  });
+
+  it('must have the root of the response to the proof, also in the first slice', async () => {
+    const script: Script = (request) =>
+      isProof(request) ? undefined : aFetchedPage({ documentRoot: 'error', nextCursor: null });
+    const bench = aBench({ script });
+    const end = failed(await bench.start({ ...sliced, parallel: 1 }));
+    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
+    expect(end.message).toContain('page 1 of slice 1');
+    expect(end.message).toContain('reports is expected: an earlier response has it');
   });
 
   it('is exported by the next start if the proof was an error document with status 200', async () => {
@@ -493,6 +567,28 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
       },
     });
     expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: 'ServiceUnavailableError' });
+  });
+
+  it('starts no slice over whose last page a concurrent invocation has exported meanwhile', async () => {
+    const bench = aBench();
+    const { deps, begun, invoke } = await begunRun(bench, { ...sliced, parallel: 1 });
+    const next = await invoke(begun);
+    const { service } = bench.with({ script: failing('CursorRejectedError', () => true) });
+    const store: PageStore = {
+      ...bench.store,
+      async find(key) {
+        const found = await bench.store.find(key);
+        // The other invocation of the same execution is faster.
+        await exportPage(deps, { loop: next, execution: 'one', hasTime: () => false });
+        return found;
+      },
+    };
+    await expect(invoke(next, { service, store })).rejects.toThrow('CursorRejectedError');
+    const { slices } = (await stateOf(bench))?.active ?? {};
+    expect(slices).not.toHaveProperty('attempts');
+    expect(slices).not.toHaveProperty('restarts');
+    expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toEqual([]);
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
   });
 
   it('has its own restarts in each slice', async () => {

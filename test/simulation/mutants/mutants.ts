@@ -46,35 +46,33 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a prefetched page is stored before its predecessor',
     violates: 'pages are stored in order',
-    at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
-    replace: 'await mayStore',
-    with: 'undefined',
-    also: [
-      {
-        at: 'lib/core/steps/page-pipeline.ts#toStored',
-        replace: 'await mayStore',
-        with: 'undefined',
-      },
-    ],
+    at: 'lib/core/steps/page-pipeline.ts#request',
+    replace: 'inFlight.push(requested);',
+    with: `const early = received.then((page) => spool.put(page));
+      early.catch(() => {});
+      const dispose = async () => await spool[Symbol.asyncDispose]();
+      Object.assign(requested, { spool: { put: () => early, [Symbol.asyncDispose]: dispose } });
+      inFlight.push(requested);`,
   },
   {
     name: 'a prefetched page is logged before its predecessor',
     violates: 'the page log has no gaps',
-    at: 'lib/core/steps/page-pipeline.ts#toLogged',
-    replace: 'await predecessor.logged;',
-    with: '',
+    at: 'lib/core/steps/page-pipeline.ts#commit',
+    replace: 'const entry = await logPage(deps, { ...unlogged, ...delays });',
+    with: `const entry = { ...unlogged, ...delays, loggedAt: chain.run.startedAt };
+      logPage(deps, entry).catch(() => {});`,
   },
   {
     name: 'a prefetched page is kept although its cursor does not follow',
     violates: 'cursors form a chain',
-    at: 'lib/core/steps/page-pipeline.ts#exportPages',
-    replace: 'if (inFlight[0]?.identity.cursor !== entry.nextCursor) await drain();',
+    at: 'lib/core/steps/page-pipeline.ts#walk',
+    replace: 'if (requests.nextCursor() !== entry.nextCursor) await requests.cancel();',
     with: '',
     also: [
       {
-        at: 'lib/core/steps/page-pipeline.ts#startTask',
-        replace: '(entry?.nextCursor ?? null) !== identity.cursor',
-        with: 'false',
+        at: 'lib/core/steps/page-pipeline.ts#commit',
+        replace: 'toLogEntry(chain.run, identity, durable, previous)',
+        with: 'toLogEntry(chain.run, { cursor: durable.cursor }, durable, previous)',
       },
     ],
   },
@@ -111,9 +109,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a refused cursor starts the run over although its page is stored',
     violates: 'a run does not start over while its next page is stored',
-    at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
-    replace: 'isRefusal(error) ? await findAfterRefusal() : undefined',
-    with: 'undefined',
+    at: 'lib/core/steps/page-pipeline.ts#storeResponse',
+    replace: 'if (!isRefusal(error) || signal.aborted) throw error;',
+    with: 'throw error;',
   },
 
   // Cursors that repeat, and errors of the service
@@ -134,7 +132,7 @@ export const mutants: readonly Mutant[] = [
     with: 'await runtime.sleep(waitMs / 2, signal);',
     also: [
       {
-        at: 'lib/core/steps/page-requests.ts#fetchNoted',
+        at: 'lib/core/steps/page-requests.ts#withBackoff',
         replace: 'Math.max(1, seconds) * 1_000',
         with: 'Math.max(1, seconds) * 500',
       },
@@ -251,7 +249,7 @@ export const mutants: readonly Mutant[] = [
     violates: 'only a complete run is published',
     at: 'lib/core/steps/export-page.ts#outcomeAfter',
     replace: 'progress.isComplete',
-    with: 'progress.isComplete || (run.slices === undefined && progress.totals.pages === 2)',
+    with: 'progress.isComplete || (iteration.run.slices === undefined && progress.totals.pages === 2)',
     also: [{ at: 'lib/core/storage/manifest.ts#manifestChunks', replace: '&& last?.nextCursor === null', with: '' }],
   },
   {
@@ -310,8 +308,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the root element of a page is compared after the page is stored',
     violates: 'every page has the root element of the service',
-    at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
-    replace: 'assertRootOfResponse(label, received, expectedAfter(before));',
+    at: 'lib/core/steps/page-pipeline.ts#storeResponse',
+    replace: 'roots.assertResponse(label, received, previous);',
     with: '',
   },
 
@@ -401,26 +399,28 @@ export const mutants: readonly Mutant[] = [
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
     at: 'lib/core/steps/walk-slices.ts#restartSlice',
-    replace: 'count <= definition.limits.maxCursorRestarts',
+    replace: 'count <= deps.definition.limits.maxCursorRestarts',
     with: 'true',
   },
   {
     name: 'a slice that was set aside counts as exported',
     violates: 'no PageConflictError occurs',
-    at: 'lib/core/steps/export-page.ts#exportPage',
-    replace: 'if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);',
-    with: "if (progress.isComplete || (run.slices && failures.length > 0)) return { next: 'finish', ...waiting };",
+    at: 'lib/core/steps/export-page.ts#continueAfter',
+    replace: 'if (progress.isComplete) return outcomeAfter(definition, iteration, progress);',
+    with: `if (progress.isComplete || (run.slices && failures.length > 0))
+        return { next: 'finish', ...loopAfter(definition, iteration, progress) };`,
   },
   {
     name: 'FinishRun publishes a run with an open slice',
     violates: 'only a complete run is published',
-    at: 'lib/core/steps/export-page.ts#exportPage',
-    replace: 'if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);',
-    with: "if (progress.begun === run.slices?.count) return { next: 'finish', ...waiting };",
+    at: 'lib/core/steps/export-page.ts#continueAfter',
+    replace: 'if (progress.isComplete) return outcomeAfter(definition, iteration, progress);',
+    with: `if (progress.begun === run.slices?.count)
+        return { next: 'finish', ...loopAfter(definition, iteration, progress) };`,
     also: [
       {
         at: 'lib/core/steps/finish-run.ts#readContent',
-        replace: '(run.slices !== undefined && !isDone(last))',
+        replace: '(run.slices !== undefined && !isLastPage(last))',
         with: 'false',
       },
       {
@@ -435,14 +435,14 @@ export const mutants: readonly Mutant[] = [
     name: 'the upper bound is not proven',
     violates: 'a run begins only if the service honors its upper bound',
     at: 'lib/core/steps/walk-slices.ts#walkSlices',
-    replace: 'before.totals.pages === 0',
-    with: 'false',
+    replace: '!needsProof(run, before)',
+    with: 'true',
   },
   {
     name: 'a document that is no page proves the upper bound',
     violates: 'a run begins only if the service honors its upper bound',
     at: 'lib/core/steps/upper-bound.ts#proveBounds',
-    replace: 'root = assertRootOfResponse(label, page, root);',
+    replace: 'roots.assertProbe(label, page);',
     with: '',
   },
   {

@@ -1,0 +1,43 @@
+/** What an error of one chain leads to. */
+
+import { describe, expect, it } from 'vitest';
+import { type ErrorName, ExportError, errorNames } from '../../../lib/core/errors.ts';
+import { NoFreeSlot } from '../../../lib/core/slots/held-slot.ts';
+import { classify, type Reaction } from '../../../lib/core/steps/walk-slices.ts';
+
+const timeIsUp = AbortSignal.abort(new ExportError('ServiceUnavailableError', 'the time of the invocation is over'));
+const processEnds = AbortSignal.abort(new Error('SIGINT'));
+
+/** In a run with one slice, in one with several, and when the process is to end. */
+const specification: Record<ErrorName, readonly [one: Reaction, several: Reaction, ending: Reaction]> = {
+  ConfigurationError: ['stop', 'stop', 'stop'],
+  PageConflictError: ['stop', 'stop', 'stop'],
+  RunSupersededError: ['stop', 'stop', 'stop'],
+  ServiceUnavailableError: ['outage', 'outage', 'stop'],
+  ServiceUnreachableError: ['outage', 'outage', 'stop'],
+  ServiceThrottledError: ['outage', 'outage', 'stop'],
+  CursorRejectedError: ['setAside', 'restart', 'restart'],
+  RepeatedCursorError: ['setAside', 'setAside', 'stop'],
+  RequestRejectedError: ['setAside', 'setAside', 'stop'],
+  ContractError: ['setAside', 'setAside', 'stop'],
+};
+
+describe('the reaction to an error of a chain', () => {
+  it.each(errorNames)('of %s', (name) => {
+    const [one, several, ending] = specification[name];
+    const error = new ExportError(name, 'a test');
+    expect(classify(error, { isSliced: false, interruption: undefined })).toBe(one);
+    expect(classify(error, { isSliced: true, interruption: undefined })).toBe(several);
+    expect(classify(error, { isSliced: true, interruption: timeIsUp })).toBe(several);
+    expect(classify(error, { isSliced: true, interruption: processEnds })).toBe(ending);
+  });
+
+  it('of a store or a log is to set it aside', () => {
+    expect(classify(new Error('EIO'), { isSliced: true, interruption: undefined })).toBe('setAside');
+    expect(classify(new Error('EIO'), { isSliced: true, interruption: processEnds })).toBe('stop');
+  });
+
+  it('that has no slot is to wait for one', () => {
+    expect(classify(new NoFreeSlot(), { isSliced: true, interruption: undefined })).toBe('queue');
+  });
+});
