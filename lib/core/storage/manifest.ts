@@ -50,39 +50,53 @@ export async function* manifestChunks(
   const { reportsAt } = run.request;
   yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "reportsAt": ${JSON.stringify(reportsAt)},\n  "pages": [`;
   let number = 0;
+  for await (const entry of unbrokenChains(run, content, entries)) {
+    number += 1;
+    yield `${number === 1 ? '' : ','}\n    ${JSON.stringify(listedPage(number, entry))}`;
+  }
+  yield '\n  ]\n}\n';
+}
+
+function listedPage(page: number, entry: PageEntry): ManifestPage {
+  const { slice, key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } =
+    entry;
+  const object = { key, bytes, sha256, compression, storedBytes, storedSha256 };
+  return { page, slice, ...object, reports, cursor, transferredBytes };
+}
+
+/** Yields the entries, and completes only if they are the chains of the run, one after the other, as `slices` describe them. */
+async function* unbrokenChains(
+  run: CompletedRun,
+  { slices }: RunContent,
+  entries: AsyncIterable<PageEntry>,
+): AsyncGenerator<PageEntry> {
   let index = 0;
   let predecessor: PageEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
   for await (const entry of entries) {
-    if (
-      predecessor !== undefined &&
-      isDeepStrictEqual(predecessor, content.slices[index]?.last) &&
-      run.slices !== undefined
-    ) {
+    if (predecessor !== undefined && entry.slice !== predecessor.slice) {
+      assertEnd(run, predecessor, slices[index]?.last);
       index += 1;
       predecessor = undefined;
     }
-    const slice = content.slices[index]?.first.slice;
+    const slice = slices[index]?.first.slice;
     const problem =
       entry.slice === slice
         ? chainProblem(run, predecessor, entry, root)
         : `${describePage(entry)} is not of slice ${slice}`;
     if (problem !== undefined) throw brokenChain(run, problem);
-    number += 1;
-    const { key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } = entry;
-    const object = { key, bytes, sha256, compression, storedBytes, storedSha256 };
-    const listed: ManifestPage = { page: number, slice, ...object, reports, cursor, transferredBytes };
-    yield `${number === 1 ? '' : ','}\n    ${JSON.stringify(listed)}`;
     predecessor = entry;
     root = entry.documentRoot ?? root;
+    yield entry;
   }
-  // The header was written before the entries were read, and contains facts of the last ones.
-  const last = content.slices.at(-1)?.last;
-  const isWhole =
-    index === content.slices.length - 1 && isDeepStrictEqual(predecessor, last) && last?.nextCursor === null;
-  if (!isWhole)
-    throw brokenChain(run, predecessor === undefined ? 'it is empty' : `it ends with ${describePage(predecessor)}`);
-  yield '\n  ]\n}\n';
+  assertEnd(run, predecessor, slices.at(-1)?.last);
+}
+
+/** The header was written before the entries were read, and contains facts of the `last` ones. */
+function assertEnd(run: Run, end: PageEntry | undefined, last: PageEntry | undefined): void {
+  if (end === undefined) throw brokenChain(run, 'it is empty');
+  if (end.nextCursor !== null || !isDeepStrictEqual(end, last))
+    throw brokenChain(run, `it ends with ${describePage(end)}`);
 }
 
 /** Without `reportsAt`, which is on one line, so that a reader of lines finds it. */
@@ -148,27 +162,46 @@ export function chainProblem(
   entry: PageEntry,
   previousRoot: PageEntry['documentRoot'] = predecessor?.documentRoot ?? null,
 ): string | undefined {
+  return (
+    successionProblem(predecessor, entry) ??
+    originProblem(run, entry) ??
+    contentProblem(entry, previousRoot) ??
+    totalsProblem(predecessor, entry)
+  );
+}
+
+function successionProblem(predecessor: PageEntry | undefined, entry: PageEntry): string | undefined {
+  const { page, nextCursor } = predecessor ?? { page: 0, nextCursor: null };
+  if (entry.page !== page + 1) return `${describePage(entry)} follows page ${page}`;
+  return entry.cursor === nextCursor
+    ? undefined
+    : `${describePage(entry)} was not requested with the cursor that the page before it returned`;
+}
+
+function originProblem(run: RunKeyParts, entry: PageEntry): string | undefined {
   const page = describePage(entry);
-  if (entry.page !== (predecessor?.page ?? 0) + 1) return `${page} follows page ${predecessor?.page ?? 0}`;
-  if (entry.run !== run.run || entry.export !== run.export) {
+  if (entry.run !== run.run || entry.export !== run.export)
     return `${page} belongs to run ${entry.run} of export ${entry.export}`;
-  }
   if (entry.key !== pageKey(run, entry)) return `${page} has the key ${entry.key}`;
   if (entry.compression !== run.compression) return `${page} has the compression ${entry.compression ?? 'none'}`;
-  if (entry.cursor !== (predecessor?.nextCursor ?? null)) {
-    return `${page} was not requested with the cursor that the page before it returned`;
-  }
-  const { documentRoot: root } = entry;
-  if (root && previousRoot && root !== previousRoot) {
-    return `${page} has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`;
-  }
-  if (entry.repeats)
-    return `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`;
-  const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, entry);
-  if (entry.totals.reports !== reports || entry.totals.bytes !== bytes) {
-    return `the totals of ${page} are not those of the page before it plus its own`;
-  }
   return undefined;
+}
+
+function contentProblem(entry: PageEntry, previousRoot: PageEntry['documentRoot']): string | undefined {
+  const page = describePage(entry);
+  const { documentRoot: root, repeats } = entry;
+  if (root && previousRoot && root !== previousRoot)
+    return `${page} has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`;
+  return repeats
+    ? `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`
+    : undefined;
+}
+
+function totalsProblem(predecessor: PageEntry | undefined, entry: PageEntry): string | undefined {
+  const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, entry);
+  return entry.totals.reports === reports && entry.totals.bytes === bytes
+    ? undefined
+    : `the totals of ${describePage(entry)} are not those of the page before it plus its own`;
 }
 
 function brokenChain(run: Run, reason: string): ExportError {

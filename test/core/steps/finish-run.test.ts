@@ -308,6 +308,36 @@ describe('a page log that is inconsistent', () => {
     await expect(manifest).rejects.toThrow(/is not published\. Restore its log and start again, or start with/);
   });
 
+  it('is not published unless it has each slice to its end, in order', async () => {
+    const parallel = { ...run, slices: { count: 2, lengthMs: 86_400_000, parallel: 2 } };
+    const pagesOf = (slice: number) =>
+      [first, last].map((entry) => {
+        const ref = { slice, attempt: 1, page: entry.page };
+        return { ...entry, ...ref, key: pageKey(run, ref) };
+      }) as [PageEntry, PageEntry];
+    const [one, two] = [pagesOf(1), pagesOf(2)];
+    const content = {
+      totals: { pages: 4, reports: 8, bytes: 400 },
+      slices: [one, two].map(([start, end]) => ({ first: start, last: end })),
+    };
+    async function* each(entries: readonly PageEntry[]) {
+      yield* entries;
+    }
+    const chunksOf = async (entries: readonly PageEntry[]) =>
+      await collect(manifestChunks(parallel, content, each(entries)));
+    const { pages } = JSON.parse((await chunksOf([...one, ...two])).join(''));
+    expect(pages.map(({ page, slice }: PageEntry) => [page, slice])).toEqual([
+      [1, 1],
+      [2, 1],
+      [3, 2],
+      [4, 2],
+    ]);
+    await expect(chunksOf([one[0], ...two])).rejects.toThrow('it ends with page 1 of slice 1');
+    await expect(chunksOf(one)).rejects.toThrow('it ends with page 2 of slice 1');
+    await expect(chunksOf([...two, ...one])).rejects.toThrow('page 1 of slice 2 is not of slice 1');
+    await expect(chunksOf([...one, ...two, ...one])).rejects.toThrow('page 1 of slice 1 is not of slice undefined');
+  });
+
   it('is not published if its last page changes while the log is read', async () => {
     const ends = { first, last: { ...last, serviceTime: null } };
     await expect(manifestOf([first, last], ends)).rejects.toThrow(/ends with page 2/);

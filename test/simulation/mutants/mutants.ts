@@ -250,7 +250,7 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/export-page.ts#outcomeAfter',
     replace: 'progress.isComplete',
     with: 'progress.isComplete || (iteration.run.slices === undefined && progress.totals.pages === 2)',
-    also: [{ at: 'lib/core/storage/manifest.ts#manifestChunks', replace: '&& last?.nextCursor === null', with: '' }],
+    also: [{ at: 'lib/core/storage/manifest.ts#assertEnd', replace: 'end.nextCursor !== null ||', with: '' }],
   },
   {
     name: 'a page in the folder of a run that was never logged is ignored',
@@ -428,7 +428,7 @@ export const mutants: readonly Mutant[] = [
         replace: '(isComplete || run.slices === undefined)',
         with: '(isComplete || complete.length > 0)',
       },
-      { at: 'lib/core/storage/manifest.ts#manifestChunks', replace: '&& last?.nextCursor === null', with: '' },
+      { at: 'lib/core/storage/manifest.ts#assertEnd', replace: 'end.nextCursor !== null ||', with: '' },
     ],
   },
   {
