@@ -48,8 +48,8 @@ export function conditionalWrites({ client, table, runtime }: TableOptions) {
     }
   };
 
-  /** Writes the first version of an item if there is none, or another if the item has the version before. `force`: in any case. */
-  const replace = async (item: KeyedItem, force = false): Promise<Written> => {
+  /** Writes the first version of an item if there is none, or another if the item has the version before. */
+  const replace = async (item: KeyedItem): Promise<Written> => {
     const { version } = recordIn(item);
     const token = runtime.randomHex(32);
     const previous = { ':previous': { N: String(version - 1) } };
@@ -57,7 +57,7 @@ export function conditionalWrites({ client, table, runtime }: TableOptions) {
       version === 1
         ? { ConditionExpression: 'attribute_not_exists(pk)' }
         : { ConditionExpression: 'version = :previous', ExpressionAttributeValues: previous };
-    const result = await putIf({ ...item, writeToken: { S: token } }, force ? {} : condition);
+    const result = await putIf({ ...item, writeToken: { S: token } }, condition);
     return result.existing?.writeToken?.S === token ? { written: true } : result;
   };
 

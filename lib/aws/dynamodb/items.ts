@@ -6,7 +6,6 @@
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { asRunId, type ExportState, type PageEntry, type RunRef } from '../../core/model.ts';
 import type { ChainRef } from '../../core/ports.ts';
-import type { SlotState } from '../../core/slots/page-slots.ts';
 import { toStoredRecord } from '../../core/storage/stored-records.ts';
 
 export type Item = Record<string, AttributeValue>;
@@ -77,13 +76,6 @@ export const toStateItem = (service: string, state: ExportState): KeyedItem => (
   ...stateKey(service, state.export),
   ...toAttributes(toStoredRecord(state)),
   version: { N: String(state.version) },
-});
-
-/** Without the token of its write. */
-export const toSlotsItem = (key: ItemKey, { version, ...slots }: SlotState): KeyedItem => ({
-  ...key,
-  ...toAttributes({ json: JSON.stringify(slots) }),
-  version: { N: String(version) },
 });
 
 /** `expiresAt` is the item's time to live, in seconds since the epoch. */

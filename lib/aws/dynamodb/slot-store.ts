@@ -1,10 +1,8 @@
 /**
- * Stores the slots of a service in an item of the page log's table.
+ * Stores the slots of a service in an item of the page log's table. Each write has a random token, which the next write must name.
  *
- * A damaged item must not stop the exports of the service. If its version is intact, it is read as a record of that version
- * without holders, and replaced on the condition that it still has that version. If its version is not, no condition is possible: it
- * is read as missing, and the first write replaces it unconditionally. Two exports that do so at once may lose a slot, as all those
- * before them already have: until their leases end, the service may receive more requests at once than the limit.
+ * A damaged item must not stop the exports of the service: what cannot be read has no holders, and an item without a token is replaced. Until
+ * the leases of its holders end, the service may receive more requests at once than the limit.
  */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
@@ -12,7 +10,7 @@ import * as z from 'zod/mini';
 import type { Runtime } from '../../core/ports.ts';
 import type { SlotStore } from '../../core/slots/page-slots.ts';
 import { conditionalWrites } from './conditional-writes.ts';
-import { type Item, recordIn, slotsKey, type SlotsOf, toSlotsItem } from './items.ts';
+import { recordIn, slotsKey, type SlotsOf, toAttributes } from './items.ts';
 
 const slotsSchema = z.object({
   holders: z.array(z.object({ id: z.string(), expiresAt: z.int() })),
@@ -31,31 +29,33 @@ export function createDynamoSlotStore({
   readonly of?: SlotsOf;
   readonly runtime: Pick<Runtime, 'randomHex'>;
 }): SlotStore {
-  const { get, replace } = conditionalWrites(options);
+  const { get, putIf } = conditionalWrites(options);
   const key = slotsKey(service, of);
   return {
     async read() {
-      const item = await get(key);
-      const version = item && versionOf(item);
-      if (item === undefined || version === undefined) return undefined;
+      const item = (await get(key)) ?? {};
+      const revision = item.writeToken?.S;
       try {
-        return { version, ...slotsSchema.parse(JSON.parse(recordIn(item).json ?? '')) };
+        return { revision, ...slotsSchema.parse(JSON.parse(recordIn(item).json ?? '')) };
       } catch {
-        return { version, holders: [] };
+        return { revision, holders: [] };
       }
     },
 
-    async replace(state) {
-      const item = toSlotsItem(key, state);
-      const { written, existing } = await replace(item);
-      const isDamaged = state.version === 1 && existing !== undefined && versionOf(existing) === undefined;
-      return isDamaged ? (await replace(item, true)).written : written;
+    async replace({ revision }, holders) {
+      const token = options.runtime.randomHex(32);
+      const item = { ...key, ...toAttributes({ json: JSON.stringify({ holders }) }), writeToken: { S: token } };
+      const { written, existing } = await putIf(
+        item,
+        revision === undefined
+          ? {
+              ConditionExpression: 'NOT attribute_type(writeToken, :text)',
+              ExpressionAttributeValues: { ':text': { S: 'S' } },
+            }
+          : { ConditionExpression: 'writeToken = :read', ExpressionAttributeValues: { ':read': { S: revision } } },
+      );
+      // The SDK repeats a write whose response was lost.
+      return written || existing?.writeToken?.S === token;
     },
   };
-}
-
-/** A version that has a successor. */
-function versionOf(item: Item): number | undefined {
-  const { version } = recordIn(item);
-  return Number.isSafeInteger(version + 1) && version >= 1 ? version : undefined;
 }

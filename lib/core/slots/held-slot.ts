@@ -1,10 +1,10 @@
 /**
- * The slot of one invocation: taken when a request needs it, and returned while none does, so that no export keeps the
+ * The slot of one chain within an invocation: taken when a request needs it, and returned while none does, so that no export keeps the
  * others of its service waiting.
  */
 
 import { createSlots } from '../concurrency.ts';
-import { ExportError, isExportError } from '../errors.ts';
+import { isExportError } from '../errors.ts';
 import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 
 /** A slot held for longer is returned before the next request, and requested again with those that wait. */
@@ -16,7 +16,7 @@ export class NoFreeSlot extends Error {}
 export interface HeldSlot {
   /**
    * Takes the slot for the next request, or keeps the one that is held.
-   * @throws NoFreeSlot; ServiceUnavailableError if taking it lasted too long; and what `PageSlots.acquire` throws
+   * @throws NoFreeSlot, and what `PageSlots.acquire` throws
    */
   take(signal?: AbortSignal): Promise<void>;
   /** Returns the slot, if one is held. Never rejects. */
@@ -37,23 +37,19 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
   }
 
   /** Whether a request that begins now ends before the lease does. */
-  const coversRequest = ({ grantedAt }: PageSlot) => now() - grantedAt < maxHoldMs;
+  const coversRequest = (slot: PageSlot | undefined): boolean =>
+    slot !== undefined && now() - slot.grantedAt < maxHoldMs;
 
   return {
     async take(signal) {
-      if (held !== undefined && coversRequest(held)) return;
+      if (coversRequest(held)) return;
       const isRenewal = held !== undefined;
       await release();
-      const slot = await slots.acquire({ leaseMs, signal, isRenewal });
-      if (slot === undefined) throw new NoFreeSlot('No slot is free');
-      held = slot;
-      if (coversRequest(slot)) return;
+      held = await slots.acquire({ leaseMs, signal, isRenewal });
+      if (coversRequest(held)) return;
+      // The table is slow, or the invocation was suspended.
       await release();
-      throw new ExportError(
-        'ServiceUnavailableError',
-        `No page was requested: taking a slot (maxConcurrentPages) lasted longer than ${maxHoldMs / 1_000} s, because the table is slow ` +
-          'or the invocation was suspended. The attempt is retried',
-      );
+      throw new NoFreeSlot('No slot is free');
     },
     release,
   };

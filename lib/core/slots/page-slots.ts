@@ -2,53 +2,44 @@
  * Limits how many pages of a service are requested at the same time, over all its exports, to `maxConcurrentPages`
  * (docs/architecture.md, "Concurrent pages").
  *
- * One small record per service lists the slots in use. It is replaced as a whole, by compare-and-set. A slot is a lease: if
- * its holder dies, the slot becomes free when the lease ends.
- *
- * There is no queue. An export without a slot polls inside its invocation until others have been faster twice, and then its execution
- * waits for a random time. So only some of those that wait poll at any time, and which of them gets the next slot is chance.
+ * One small record per service lists the slots in use. It is replaced as a whole, by compare-and-set. A slot is a lease: if its holder dies,
+ * the slot becomes free when the lease ends. There is no queue: those without a slot try again at random times.
  */
 
-import type { PageSlots, Runtime } from '../ports.ts';
+import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 import { maxLeaseMs } from './held-slot.ts';
 
 /** Stores the record of one service's slots. Reads are strongly consistent. */
 export interface SlotStore {
-  /**
-   * Undefined if nothing is stored yet. A damaged record must not stop the exports: it is read as an empty one with its
-   * version, or as undefined if its version is damaged, too.
-   */
-  read(): Promise<SlotState | undefined>;
-  /**
-   * Compare-and-set: writes `state` only if the stored state has version `state.version - 1` (`read` returns none, for
-   * version 1). Resolves to whether it was written.
-   */
-  replace(state: SlotState): Promise<boolean>;
+  /** A damaged record must not stop the exports: it has no holders. */
+  read(): Promise<StoredSlots>;
+  /** Compare-and-set: writes `holders` only if the record is still the one that was read. Resolves to whether it was written. */
+  replace(read: StoredSlots, holders: readonly SlotHolder[]): Promise<boolean>;
 }
 
-export interface SlotState {
-  /** 1 for the first state ever written. Each replacement adds one. */
-  readonly version: number;
-  readonly holders: readonly {
-    /** Random, unique to one call of `acquire`. */
-    readonly id: string;
-    /** When others may use the slot if it is not returned, in seconds since the epoch. */
-    readonly expiresAt: number;
-  }[];
+export interface StoredSlots {
+  /** Another one after each write. Undefined: there is no record, or it is damaged. */
+  readonly revision: string | undefined;
+  readonly holders: readonly SlotHolder[];
+}
+
+export interface SlotHolder {
+  /** Random, unique to one call of `acquire`. */
+  readonly id: string;
+  /** When others may use the slot if it is not returned, in seconds since the epoch. */
+  readonly expiresAt: number;
 }
 
 /** How much the clocks of two functions may differ. */
 const clockMarginSeconds = 60;
 
-/** For how long an export polls inside its invocation. */
+/** For how long an export tries to get a slot inside its invocation. */
 export const maxPollMs = 10_000;
-const minPollIntervalMs = 100;
-/** An export leaves when others have taken a free slot before it so often. */
-const maxLosses = 2;
+const minPauseMs = 100;
 
-/** `release` is persistent, because a slot that is not returned is lost until its lease ends. The store's client retries errors already. */
-const maxReleaseConflicts = 80;
-const maxReleaseErrors = 2;
+/** A slot that is not returned is lost until its lease ends, so a conflict is met often. The store's client repeats errors itself. */
+const maxReturns = 80;
+const returnsPerError = 40;
 
 /** @throws from `acquire`: the store's errors, unchanged, and the reason of an aborted signal */
 export function createPageSlots({
@@ -65,58 +56,49 @@ export function createPageSlots({
     async acquire({ leaseMs, signal, isRenewal = false }) {
       const id = runtime.randomHex(16);
       const pollUntil = runtime.monotonicNow() + Math.min(maxPollMs, leaseMs / 4);
-      /** When the newest write began that takes a slot, whether or not it took effect. */
-      let grantedAt: number | undefined;
-      let seen: SlotState | undefined;
-      let losses = 0;
+      let slot: PageSlot | undefined;
       try {
+        // One that has just returned a slot lets the others go first.
+        if (isRenewal) await pause(signal);
         for (;;) {
           signal?.throwIfAborted();
-          const stored = await store.read();
-          // An earlier write of this call took effect, though another one followed before its response arrived.
-          if (grantedAt !== undefined && stored !== undefined && holds(stored, id)) {
-            return { grantedAt, release: () => release(id) };
-          }
-
-          const now = runtime.now();
-          const state = current(stored, now);
-          // One that has just had a slot lets those that poll go first.
-          if (state.holders.length < limit && (seen !== undefined || !isRenewal)) {
-            grantedAt = now;
-            const expiresAt = Math.ceil((now + Math.min(leaseMs, maxLeaseMs)) / 1_000) + clockMarginSeconds;
-            const holders = [...state.holders, { id, expiresAt }];
-            const isTaken = await store.replace({ version: state.version + 1, holders });
-            if (isTaken) return { grantedAt, release: () => release(id) };
-          }
-          if (seen !== undefined && state.holders.some((holder) => !holds(seen as SlotState, holder.id))) losses += 1;
-          seen = state;
-          if (losses >= maxLosses || runtime.monotonicNow() >= pollUntil) {
-            if (grantedAt !== undefined) await release(id);
-            return undefined;
-          }
-          await runtime.sleep(minPollIntervalMs * (1 + 2 * random()), signal);
+          slot = await take(id, Math.min(leaseMs, maxLeaseMs));
+          if (slot !== undefined || runtime.monotonicNow() >= pollUntil) return slot;
+          await pause(signal);
         }
-      } catch (error) {
-        // A write may have taken a slot although its response was lost. Nothing else would return it before its lease ends.
-        if (grantedAt !== undefined) await release(id);
-        throw error;
+      } finally {
+        // A write may have taken a slot although it was reported as refused, or its response was lost.
+        if (slot === undefined) await returnSlot(id);
       }
     },
   };
 
-  async function release(id: string): Promise<void> {
-    for (let conflicts = 0, errors = 0; conflicts <= maxReleaseConflicts && errors < maxReleaseErrors;) {
+  async function take(id: string, leaseMs: number): Promise<PageSlot | undefined> {
+    const stored = await store.read();
+    const grantedAt = runtime.now();
+    const others = stored.holders.filter((holder) => holder.id !== id && holdsAt(holder, grantedAt));
+    if (others.length >= limit) return undefined;
+    const expiresAt = Math.ceil((grantedAt + leaseMs) / 1_000) + clockMarginSeconds;
+    const isTaken = await store.replace(stored, [...others, { id, expiresAt }]);
+    return isTaken ? { grantedAt, release: () => returnSlot(id) } : undefined;
+  }
+
+  async function returnSlot(id: string): Promise<void> {
+    for (let tries = 0; tries < maxReturns;) {
       try {
         const stored = await store.read();
-        if (stored === undefined || !holds(stored, id)) return;
-        const holders = stored.holders.filter((holder) => holder.id !== id);
-        if (await store.replace({ ...stored, version: stored.version + 1, holders })) return;
-        conflicts += 1;
+        const others = stored.holders.filter((holder) => holder.id !== id);
+        if (others.length === stored.holders.length || (await store.replace(stored, others))) return;
+        tries += 1;
       } catch {
-        errors += 1;
+        tries += returnsPerError;
       }
-      await runtime.sleep(5 + random() * Math.min(100, 10 * 2 ** (conflicts + errors)));
+      await runtime.sleep(minPauseMs * random());
     }
+  }
+
+  async function pause(signal: AbortSignal | undefined): Promise<void> {
+    await runtime.sleep(minPauseMs * (1 + 2 * random()), signal);
   }
 
   /** From 0 (inclusive) to 1 (exclusive). */
@@ -125,12 +107,8 @@ export function createPageSlots({
   }
 }
 
-/** Without slots whose lease has ended. What is too far ahead was not written by this code. */
-function current(stored: SlotState | undefined, nowMs: number): SlotState {
-  const { version, holders } = stored ?? { version: 0, holders: [] };
+/** Whether the lease has not ended. What is too far ahead was not written by this code. */
+function holdsAt({ expiresAt }: SlotHolder, nowMs: number): boolean {
   const now = nowMs / 1_000;
-  const latestEnd = now + maxLeaseMs / 1_000 + 2 * clockMarginSeconds;
-  return { version, holders: holders.filter(({ expiresAt }) => now < expiresAt && expiresAt <= latestEnd) };
+  return now < expiresAt && expiresAt <= now + maxLeaseMs / 1_000 + 2 * clockMarginSeconds;
 }
-
-const holds = ({ holders }: SlotState, id: string): boolean => holders.some((holder) => holder.id === id);

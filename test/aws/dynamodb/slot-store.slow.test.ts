@@ -5,7 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Item, slotsKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoSlotStore } from '../../../lib/aws/dynamodb/slot-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/slots/page-slots.ts';
+import {
+  createPageSlots,
+  type SlotHolder,
+  type SlotStore,
+  type StoredSlots,
+} from '../../../lib/core/slots/page-slots.ts';
 import { anExportName } from '../../support/builders.ts';
 import { clientWithLostResponse, type DynamoHarness, localDynamoHarness } from './dynamodb-harness.ts';
 
@@ -15,11 +20,8 @@ beforeAll(async () => {
 });
 afterAll(async () => await harness.cleanup());
 
-const aState = (overrides: Partial<SlotState> = {}): SlotState => ({
-  version: 1,
-  holders: [{ id: '0123456789abcdef', expiresAt: 1_795_141_860 }],
-  ...overrides,
-});
+const holders: readonly SlotHolder[] = [{ id: '0123456789abcdef', expiresAt: 1_795_141_860 }];
+const nothing: StoredSlots = { revision: undefined, holders: [] };
 
 /** The store of a service that has nothing stored yet. */
 function aStore(): { readonly service: string; readonly store: SlotStore } {
@@ -39,30 +41,31 @@ const put = (item: Item) => harness.client.send(new PutItemCommand({ TableName: 
 describe('the DynamoDB slot store', () => {
   it('reads nothing before the first write, and then what was written last', async () => {
     const { store } = aStore();
-    expect(await store.read()).toBeUndefined();
-    expect(await store.replace(aState())).toBe(true);
-    expect(await store.read()).toEqual(aState());
-    const empty = { version: 2, holders: [] };
-    expect(await store.replace(empty)).toBe(true);
-    expect(await store.read()).toEqual(empty);
+    expect(await store.read()).toEqual(nothing);
+    expect(await store.replace(nothing, holders)).toBe(true);
+    const read = await store.read();
+    expect(read.holders).toEqual(holders);
+    expect(await store.replace(read, [])).toBe(true);
+    expect((await store.read()).holders).toEqual([]);
   });
 
-  it('writes only on top of the version before', async () => {
+  it('writes only on top of what was read', async () => {
     const { store } = aStore();
-    expect(await store.replace(aState({ version: 2 }))).toBe(false);
-    expect(await store.replace(aState())).toBe(true);
-    expect(await store.replace(aState({ holders: [] }))).toBe(false);
-    expect(await store.replace(aState({ version: 3 }))).toBe(false);
-    expect(await store.read()).toEqual(aState());
+    expect(await store.replace({ ...nothing, revision: 'another' }, [])).toBe(false);
+    expect(await store.replace(nothing, [])).toBe(true);
+    const read = await store.read();
+    expect(await store.replace(nothing, [])).toBe(false);
+    expect(await store.replace(read, holders)).toBe(true);
+    expect(await store.replace(read, [])).toBe(false);
+    expect((await store.read()).holders).toEqual(holders);
   });
 
   it('is one readable item of the service that never expires', async () => {
     const { service, store } = aStore();
-    await store.replace(aState());
+    await store.replace(nothing, holders);
     expect(await itemOf(service)).toEqual({
       pk: { S: `${service}/#slots` },
       sk: { S: 'state' },
-      version: { N: '1' },
       record: { S: '{"holders":[{"id":"0123456789abcdef","expiresAt":1795141860}]}' },
       writeToken: { S: expect.stringMatching(/^[0-9a-f]{32}$/) },
     });
@@ -70,8 +73,8 @@ describe('the DynamoDB slot store', () => {
 
   it('keeps services apart', async () => {
     const [one, other] = [aStore().store, aStore().store];
-    await one.replace(aState());
-    expect(await other.read()).toBeUndefined();
+    await one.replace(nothing, holders);
+    expect(await other.read()).toEqual(nothing);
   });
 
   it('gives one slot if the response to its write is lost and the SDK retries it, also if another export has written meanwhile', async () => {
@@ -82,7 +85,7 @@ describe('the DynamoDB slot store', () => {
     const lossy = createDynamoSlotStore({ client, table, service, runtime: systemRuntime });
     const slots = createPageSlots({ store: lossy, limit: 2, runtime: systemRuntime });
     expect(await slots.acquire({ leaseMs: 60_000 })).toBeDefined();
-    expect((await store.read())?.holders).toHaveLength(2);
+    expect((await store.read()).holders).toHaveLength(2);
   });
 
   describe('a damaged item', () => {
@@ -94,22 +97,15 @@ describe('the DynamoDB slot store', () => {
       ['is no JSON', withRecord('{"holders"')],
       ['has no holders', withRecord('{}')],
       ['has a holder without an end', withRecord('{"holders":[{"id":"a"}]}')],
-      ['has no version', (item) => without(item, 'version')],
-      ['has a version that is text', (item) => ({ ...item, version: { S: '7' } })],
-      ['has a version that is not whole', (item) => ({ ...item, version: { N: '7.5' } })],
-      ['has a version of zero', (item) => ({ ...item, version: { N: '0' } })],
-      ['has a version without a successor', (item) => ({ ...item, version: { N: '9007199254740991' } })],
-      ['has a version beyond the range of JavaScript', (item) => ({ ...item, version: { N: '1E+125' } })],
+      ['has no token', (item) => without(item, 'writeToken')],
+      ['has a token that is no text', (item) => ({ ...item, writeToken: { N: '7' } })],
       ['is empty', ({ pk, sk }) => ({ pk, sk }) as Item],
     ];
 
     it.each(damages)('that %s blocks no export: the limit applies from then on', async (_, damage) => {
       const { service, store } = aStore();
-      await store.replace(aState());
+      await store.replace(nothing, []);
       await put(damage(await itemOf(service)));
-
-      const stored = await store.read();
-      expect(stored?.holders ?? []).toEqual([]);
       const slots = createPageSlots({ store, limit: 1, runtime: { ...systemRuntime, sleep: async () => {} } });
       // No time to poll.
       const options = { leaseMs: 1 };
@@ -120,24 +116,17 @@ describe('the DynamoDB slot store', () => {
       expect(await slots.acquire({ leaseMs: 60_000 })).toBeDefined();
     });
 
-    it('with its version is not replaced if another export has done so meanwhile', async () => {
+    it.each<[string, Item]>([
+      ['with its token', { writeToken: { S: 'a' } }],
+      ['without its token', {}],
+    ])('%s is not replaced if another export has done so meanwhile', async (_, token) => {
       const { service, store } = aStore();
-      await store.replace(aState());
-      await put({ ...(await itemOf(service)), record: { S: 'damaged' } });
+      await put({ ...slotsKey(service), record: { S: 'damaged' }, ...token });
       const damaged = await store.read();
-      expect(damaged).toEqual({ version: 1, holders: [] });
-      expect(await store.replace(aState({ version: 2 }))).toBe(true);
-      expect(await store.replace(aState({ version: 2, holders: [] }))).toBe(false);
-      expect(await store.read()).toEqual(aState({ version: 2 }));
-    });
-
-    it('without its version is not replaced if another export has done so meanwhile', async () => {
-      const { service, store } = aStore();
-      await put({ ...slotsKey(service), record: { S: 'damaged' } });
-      expect(await store.read()).toBeUndefined();
-      expect(await store.replace(aState())).toBe(true);
-      expect(await store.replace(aState({ holders: [] }))).toBe(false);
-      expect(await store.read()).toEqual(aState());
+      expect(damaged).toEqual({ revision: token.writeToken?.S, holders: [] });
+      expect(await store.replace(damaged, holders)).toBe(true);
+      expect(await store.replace(damaged, [])).toBe(false);
+      expect((await store.read()).holders).toEqual(holders);
     });
   });
 });

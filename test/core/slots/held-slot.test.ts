@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PageSlots } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { holdSlot } from '../../../lib/core/slots/held-slot.ts';
+import { holdSlot, NoFreeSlot } from '../../../lib/core/slots/held-slot.ts';
 import { anExportBench, begin, type BenchOptions } from '../../support/export/export-bench.ts';
 import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
@@ -88,7 +88,7 @@ describe('the slot of an invocation', () => {
       },
     };
     const held = holdSlot(slow, { now: () => now });
-    await expect(held.take()).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
+    await expect(held.take()).rejects.toBeInstanceOf(NoFreeSlot);
     expect(given.events).toEqual(['taken', 'returned']);
   });
 

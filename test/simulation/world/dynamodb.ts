@@ -128,6 +128,10 @@ function isConditionMet(condition: string | undefined, values: Item | undefined,
       return existing === undefined;
     case 'version = :previous':
       return existing?.version?.N !== undefined && existing.version.N === values?.[':previous']?.N;
+    case 'writeToken = :read':
+      return existing?.writeToken?.S !== undefined && existing.writeToken.S === values?.[':read']?.S;
+    case 'NOT attribute_type(writeToken, :text)':
+      return existing?.writeToken?.S === undefined;
     default:
       throw unsupportedExpression(condition);
   }

@@ -9,7 +9,7 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
-import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
+import type { SlotHolder, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
 import type { Spool } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
@@ -155,27 +155,31 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
 }
 
 interface MemorySlotStore extends SlotStore {
-  current(): SlotState | undefined;
-  /** Replaces or deletes what is stored, whatever its version. */
-  set(state: SlotState | undefined): void;
+  current(): readonly SlotHolder[] | undefined;
+  /** Replaces or deletes what is stored, whatever it is. */
+  set(holders: readonly SlotHolder[] | undefined): void;
 }
 
 export function createMemorySlotStore(crash: CrashPoint = () => {}): MemorySlotStore {
-  let current: SlotState | undefined;
+  let current: readonly SlotHolder[] | undefined;
+  let writes = 0;
+  const revision = () => (current === undefined ? undefined : String(writes));
+  const set = (holders: readonly SlotHolder[] | undefined) => {
+    writes += 1;
+    current = structuredClone(holders);
+  };
   return {
     async read() {
-      return structuredClone(current);
+      return { revision: revision(), holders: structuredClone(current ?? []) };
     },
-    async replace(state) {
+    async replace(read, holders) {
       crash('before the slots are replaced');
-      if ((current?.version ?? 0) !== state.version - 1) return false;
-      current = structuredClone(state);
+      if (read.revision !== revision()) return false;
+      set(holders);
       crash('after the slots are replaced');
       return true;
     },
     current: () => structuredClone(current),
-    set(state) {
-      current = structuredClone(state);
-    },
+    set,
   };
 }
