@@ -1,10 +1,10 @@
 /**
- * The pages of an export all have the same document root: of XML, the name of the root element; of CSV, the first row, which has
- * the columns. A document with another one is no page: it may be an error document, which has no cursor and so would end
- * pagination. It is refused before it is stored.
+ * The pages of an export all have the same document root: of XML, the name of the root element; of CSV, the first
+ * row, which has the columns. A document with another one is no page: it may be an error document, which has no
+ * cursor and so would end pagination. It is refused before it is stored.
  *
- * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the page
- * before it.
+ * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the
+ * page before it.
  */
 
 import { hash } from 'node:crypto';
@@ -12,7 +12,10 @@ import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
 import type { ReceivedPage } from './ports.ts';
 
-/** Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable ASCII. */
+/**
+ * Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable
+ * ASCII.
+ */
 export const asDocumentRoot = (name: string): DocumentRoot =>
   (/^(?!.*=\?)[\x21-\x7e]{1,200}$/.test(name) ? name : `sha256-${hash('sha256', name)}`) as DocumentRoot;
 
@@ -20,8 +23,8 @@ const maxRootLength = 200;
 const columns = 'columns ';
 
 /**
- * The root of a page of CSV, from its first row: `columns id,text`. No XML name has a space. A row that not every store can keep is
- * replaced by its beginning and a hash of the whole row.
+ * The root of a page of CSV, from its first row: `columns id,text`. No XML name has a space. A row that not every
+ * store can keep is replaced by its beginning and a hash of the whole row.
  */
 export function rootOfColumns(row: string): DocumentRoot {
   const root = `${columns}${row}`;
@@ -58,9 +61,10 @@ interface KnownPages extends Pick<Run, 'documentRoot'> {
 }
 
 /**
- * What the first page of a chain must have, from the settings, the completed runs of the export, and this run. Undefined: any root may be
- * right, and the first page that arrives decides.
- * @throws ConfigurationError if the settings name another root than the run's pages have: they may be younger than the run
+ * What the first page of a chain must have, from the settings, the completed runs of the export, and this run.
+ * Undefined: any root may be right, and the first page that arrives decides.
+ * @throws ConfigurationError if the settings name another root than the run's pages have: they may be younger than
+ *   the run
  */
 export function expectedRoot(
   definition: Pick<ExportDefinition, 'documentRoot'>,
@@ -77,23 +81,17 @@ export function expectedRoot(
   return root === null ? undefined : ofOtherSlice(root);
 }
 
-/** Compares the pages of a run, as one invocation receives them, with what is expected. */
-export interface RootCheck {
-  /** @throws ContractError if the response to the request `label`, which is no page of the run, has another root than expected */
-  assertProbe(label: string, received: DocumentOfResponse): void;
-  /** @throws ContractError if the response has another root than expected, so that it must not be stored. `previous` is the page before */
-  assertResponse(label: string, received: DocumentOfResponse, previous: PageEntry | undefined): void;
-  /** @throws ContractError if the page, which may be an earlier attempt's, has another root than expected */
-  assertStored(page: Pick<PageEntry, 'page' | 'run' | 'documentRoot'>, previous: PageEntry | undefined): void;
-}
-
 type DocumentOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;
+type StoredDocument = Pick<PageEntry, 'page' | 'run' | 'documentRoot'>;
+
+export type RootCheck = ReturnType<typeof createRootCheck>;
 
 /**
- * A page must have the root of the page before it; a first page has the `expected` one, if that is known, and otherwise that of the first
- * response or page that was compared. That one decides before it is stored, so chains that begin at the same time have one root.
+ * Compares the documents that one invocation receives. A page must have the root of the page before it, `previous`. A
+ * first page has the `expected` one, if that is known, and otherwise that of the first response or page that was
+ * compared. That one decides before it is stored, so chains that begin at the same time have one root.
  */
-export function createRootCheck(expected: ExpectedRoot | undefined): RootCheck {
+export function createRootCheck(expected: ExpectedRoot | undefined) {
   let ofFirstPages = expected;
   const expectedAfter = (previous: PageEntry | undefined): ExpectedRoot | undefined => {
     if (previous === undefined) return ofFirstPages;
@@ -104,15 +102,21 @@ export function createRootCheck(expected: ExpectedRoot | undefined): RootCheck {
     if (root !== null) ofFirstPages ??= toExpectation(root);
   };
   return {
-    assertProbe(label, received) {
+    /**
+     * @throws ContractError if the response to the request `label`, which is no page of the run, has another root
+     * than expected
+     */
+    assertProbe(label: string, received: DocumentOfResponse): void {
       assertRootOfResponse(label, received, ofFirstPages);
       learn(received.documentRoot, ofEarlierResponse);
     },
-    assertResponse(label, received, previous) {
+    /** @throws ContractError if the response has another root than expected, so that it must not be stored */
+    assertResponse(label: string, received: DocumentOfResponse, previous: PageEntry | undefined): void {
       assertRootOfResponse(label, received, expectedAfter(previous));
       learn(received.documentRoot, ofOtherSlice);
     },
-    assertStored(page, previous) {
+    /** @throws ContractError if the page, which may be an earlier attempt's, has another root than expected */
+    assertStored(page: StoredDocument, previous: PageEntry | undefined): void {
       assertRootOfStored(page, expectedAfter(previous));
       learn(page.documentRoot, ofOtherSlice);
     },
@@ -136,7 +140,7 @@ function assertRootOfResponse(
 }
 
 function assertRootOfStored(
-  { page, run, documentRoot: root }: Pick<PageEntry, 'page' | 'run' | 'documentRoot'>,
+  { page, run, documentRoot: root }: StoredDocument,
   expected: ExpectedRoot | undefined,
 ): void {
   const other = findOther(root, expected);

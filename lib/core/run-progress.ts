@@ -55,7 +55,10 @@ export async function readProgress(
   return progressOf(run, begun, slices, known.done);
 }
 
-/** The progress of `run`, of whose slices `begun` have begun: those in `slices`, and complete ones with the totals `unread`. */
+/**
+ * The progress of `run`, of whose slices `begun` have begun: those in `slices`, and complete ones with the totals
+ * `unread`.
+ */
 export function progressOf(
   run: SlicedPeriod,
   begun: number,

@@ -1,10 +1,10 @@
 /**
- * Cuts the period of a run into slices: half-open intervals of report dates, `[since, until)`, that touch but never overlap. A
- * slice is one walk from a first page to a last one (docs/architecture.md, "Slices").
+ * Cuts the period of a run into slices: half-open intervals of report dates, `[since, until)`, that touch but never
+ * overlap. A slice is one walk from a first page to a last one (docs/architecture.md, "Slices").
  *
- * Cuts are multiples of a length since 1970, by the clocks of the zone in which the API reads dates; by default UTC. In other zones they
- * are whole days, which are longer or shorter when the clocks change. The bounds and the length are in the state of the run, so every
- * attempt sees the same slices.
+ * Cuts are multiples of a length since 1970, by the clocks of the zone in which the API reads dates; by default UTC.
+ * In other zones they are whole days, which are longer or shorter when the clocks change. The bounds and the length
+ * are in the state of the run, so every attempt sees the same slices.
  */
 
 import { type ExportState, refOf, type RequestDates, type Run, type RunSlices, type Slicing } from './model.ts';
@@ -13,8 +13,8 @@ import { instantAt, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
 /**
- * A slice of a run, or the whole of a run that has one slice, in its newest attempt. Only the last slice of a run without an upper
- * bound has no `until`.
+ * A slice of a run, or the whole of a run that has one slice, in its newest attempt. Only the last slice of a run
+ * without an upper bound has no `until`.
  */
 export type Slice = ChainRef & Pick<Run, 'since' | 'until'>;
 

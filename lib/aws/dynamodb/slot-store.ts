@@ -1,8 +1,10 @@
 /**
- * Stores the slots of a service in an item of the page log's table. Each write has a random token, which the next write must name.
+ * Stores the slots of a service in an item of the page log's table. Each write has a random token, which the next
+ * write must name.
  *
- * A damaged item must not stop the exports of the service: what cannot be read has no holders, and an item without a token is replaced. Until
- * the leases of its holders end, the service may receive more requests at once than the limit.
+ * A damaged item must not stop the exports of the service: what cannot be read has no holders, and an item without a
+ * token is replaced. Until the leases of its holders end, the service may receive more requests at once than the
+ * limit.
  */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';

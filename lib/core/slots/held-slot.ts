@@ -1,6 +1,6 @@
 /**
- * The slot of one chain within an invocation: taken when a request needs it, and returned while none does, so that no export keeps the
- * others of its service waiting.
+ * The slot of one chain within an invocation: taken when a request needs it, and returned while none does, so that no
+ * export keeps the others of its service waiting.
  */
 
 import { createSlots } from '../concurrency.ts';
@@ -56,8 +56,8 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
 }
 
 /**
- * Fetches pages as one slot allows: one at a time, and only while a slot is held. A request waits until the one before it is over, and then
- * takes the slot.
+ * Fetches pages as one slot allows: one at a time, and only while a slot is held. A request waits until the one
+ * before it is over, and then takes the slot.
  */
 export function withinSlot(fetch: ReportService['fetch'], slot: HeldSlot): ReportService['fetch'] {
   const turns = createSlots(1);

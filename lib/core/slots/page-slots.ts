@@ -2,8 +2,9 @@
  * Limits how many pages of a service are requested at the same time, over all its exports, to `maxConcurrentPages`
  * (docs/architecture.md, "Concurrent pages").
  *
- * One small record per service lists the slots in use. It is replaced as a whole, by compare-and-set. A slot is a lease: if its holder dies,
- * the slot becomes free when the lease ends. There is no queue: those without a slot try again at random times.
+ * One small record per service lists the slots in use. It is replaced as a whole, by compare-and-set. A slot is a
+ * lease: if its holder dies, the slot becomes free when the lease ends. There is no queue: those without a slot try
+ * again at random times.
  */
 
 import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
@@ -13,7 +14,10 @@ import { maxLeaseMs } from './held-slot.ts';
 export interface SlotStore {
   /** A damaged record must not stop the exports: it has no holders. */
   read(): Promise<StoredSlots>;
-  /** Compare-and-set: writes `holders` only if the record is still the one that was read. Resolves to whether it was written. */
+  /**
+   * Compare-and-set: writes `holders` only if the record is still the one that was read. Resolves to whether it was
+   * written.
+   */
   replace(read: StoredSlots, holders: readonly SlotHolder[]): Promise<boolean>;
 }
 
@@ -37,7 +41,10 @@ const clockMarginSeconds = 60;
 export const maxPollMs = 10_000;
 const minPauseMs = 100;
 
-/** A slot that is not returned is lost until its lease ends, so a conflict is met often. The store's client repeats errors itself. */
+/**
+ * A slot that is not returned is lost until its lease ends, so a conflict is met often. The store's client repeats
+ * errors itself.
+ */
 const maxReturns = 80;
 const returnsPerError = 40;
 

@@ -55,7 +55,10 @@ export async function storePage(
   return { ...page, timing: null };
 }
 
-/** The log entry of a durable page, with the slice's totals and cycle detection continued from its predecessor's entry. */
+/**
+ * The log entry of a durable page, with the slice's totals and cycle detection continued from its predecessor's
+ * entry.
+ */
 export function toLogEntry(
   { export: exportName }: Pick<Run, 'export'>,
   { cursor }: Pick<PageIdentity, 'cursor'>,

@@ -1,6 +1,6 @@
 /**
- * Exports the next pages of a run, and decides how it continues: the only place that ends an iteration of the loop. A run with one slice
- * is one with a single chain. How chains are walked is in `walk-slices.ts`.
+ * Exports the next pages of a run, and decides how it continues: the only place that ends an iteration of the loop. A
+ * run with one slice is one with a single chain. How chains are walked is in `walk-slices.ts`.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -20,7 +20,7 @@ import {
   queue,
   wait,
 } from './loop-outcome.ts';
-import { type ExportPageDependencies, type Failure, type WalkResult, walkSlices } from './walk-slices.ts';
+import { type ExportPageDependencies, type WalkResult, walkSlices } from './walk-slices.ts';
 
 type ExportPageCommand = { readonly loop: LoopState; readonly execution: string } & Invocation;
 
@@ -30,15 +30,14 @@ interface Iteration {
   /** The state of the export, or of the bounded run. */
   readonly state: ExportState | undefined;
   readonly run: Run;
-  /** Whether it is the run of the payload, and not one that has replaced it since. */
-  readonly isSameRun: boolean;
   readonly before: RunProgress;
   readonly delays: PendingDelays;
 }
 
 /**
- * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
- * returns how the run continues. Repeated for pages that are already logged, it changes nothing and returns the same.
+ * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow,
+ * and returns how the run continues. Repeated for pages that are already logged, it changes nothing and returns the
+ * same.
  *
  * @throws RunSupersededError if the execution no longer owns the run
  * @throws ExportError with any other name of `errors.ts`
@@ -53,7 +52,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
-  const iteration = { command, state, run, isSameRun, before, delays: pendingDelays(command, isRepeated) };
+  const iteration = { command, state, run, before, delays: pendingDelays(command, isRepeated) };
   if (before.totals.pages > 0) {
     const outcome = outcomeAfter(definition, iteration, before);
     if (isRepeated || outcome.next === 'finish') return outcome;
@@ -66,8 +65,8 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
     ...command,
     delays: iteration.delays,
     roots: createRootCheck(await readExpectedRoot(deps, iteration)),
-    // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
-    // a request to the store for a rare case: such a page is found when it is stored again.
+    // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every
+    // iteration a request to the store for a rare case: such a page is found when it is stored again.
     checkExisting: loop.iterations === 0 || !isSameRun,
   });
   return await continueAfter(deps, iteration, walked);
@@ -108,7 +107,8 @@ async function continueAfter(
   if (progress.isComplete) return outcomeAfter(definition, iteration, progress);
   const loop = loopAfter(definition, iteration, progress);
   const error = failures[0]?.error;
-  // Failed chains are not recorded: they are walked again after the wait, and a write that fails would lose the Retry-After.
+  // Failed chains are not recorded: they are walked again after the wait, and a write that fails would lose the
+  // Retry-After.
   if (backoffSeconds > 0) return wait(deps, run, loop, { backoffSeconds, cause: error });
   await recordFailedChains(deps, iteration, failures);
   // While one of several chains makes progress, or has started over, the run continues.
@@ -118,7 +118,10 @@ async function continueAfter(
   return outcomeAfter(definition, iteration, progress);
 }
 
-/** What the first page of a chain must have, also of one that starts over; undefined if nothing is known, or there is none. */
+/**
+ * What the first page of a chain must have, also of one that starts over; undefined if nothing is known, or there is
+ * none.
+ */
 async function readExpectedRoot(
   { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
   { state, run, before: { slices, begun } }: Iteration,
@@ -145,7 +148,7 @@ const maxMessageLength = 300;
 async function recordFailedChains(
   deps: ExportPageDependencies,
   { run, command: { execution } }: Iteration,
-  failures: readonly Failure[],
+  failures: WalkResult['failures'],
 ): Promise<void> {
   if (run.slices === undefined) return;
   const all = failures.map(({ slice, error }) => {
@@ -165,9 +168,9 @@ async function recordFailedChains(
 }
 
 /**
- * Replaces a run with one chain whose cursor was rejected by a new run with the same `since` in the same execution. The pages of the
- * abandoned run stay in the store and are never published. A run that is being published is not replaced: a concurrent invocation has
- * exported its last page.
+ * Replaces a run with one chain whose cursor was rejected by a new run with the same `since` in the same execution.
+ * The pages of the abandoned run stay in the store and are never published. A run that is being published is not
+ * replaced: a concurrent invocation has exported its last page.
  * @throws `error` if it is another one, or the run has used up `maxCursorRestarts`
  */
 async function restartRun(

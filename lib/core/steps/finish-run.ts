@@ -1,10 +1,11 @@
 /**
  * Publishes a run whose pages are all logged, and moves the watermark.
  *
- * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the manifest
- * (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in tables), `latest.json`
- * (points to the manifest), the export state (moves the watermark and ends the run). A crash between any two leaves the run active; finishing it again writes
- * the same bytes and continues (docs/architecture.md, "How a run is published").
+ * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the
+ * manifest (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in
+ * tables), `latest.json` (points to the manifest), the export state (moves the watermark and ends the run). A crash
+ * between any two leaves the run active; finishing it again writes the same bytes and continues
+ * (docs/architecture.md, "How a run is published").
  */
 
 import { withRootOf } from '../document-root.ts';
@@ -35,7 +36,8 @@ interface FinishRunCommand {
  * Completes `run`, which `execution` must own. Repeated, it returns the same result.
  * @throws ConfigurationError if the run has fewer reports than `expect.minReports`
  * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
- * @throws ContractError if completed runs have another document root; ConfigurationError if the settings name another one
+ * @throws ContractError if completed runs have another document root; ConfigurationError if the settings name another
+ *   one
  * @throws RepeatedCursorError if two pages were requested with the same cursor
  * @throws RunSupersededError if the execution does not own the run
  */
@@ -152,7 +154,10 @@ function setCompletion(
   });
 }
 
-/** @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if one has no last page for another reason */
+/**
+ * @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if one has no last page for
+ * another reason
+ */
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
   const ends = await mapConcurrently(slices, concurrentReads, async ({ slice, last }) => {

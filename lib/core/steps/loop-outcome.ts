@@ -1,8 +1,9 @@
 /**
  * The ways in which an iteration of the loop ends, and what it knows of the delays before.
  *
- * What delays a page is in its log entry: the attempts that failed, and the seconds that the run waited. Both travel from attempt to attempt in
- * the retry count of the step and in the state of the loop, and the next page that is logged takes them: each delay is in one entry at most.
+ * What delays a page is in its log entry: the attempts that failed, and the seconds that the run waited. Both travel
+ * from attempt to attempt in the retry count of the step and in the state of the loop, and the next page that is
+ * logged takes them: each delay is in one entry at most.
  */
 
 import { ExportError } from '../errors.ts';
@@ -110,8 +111,8 @@ export interface PendingDelays {
 }
 
 /**
- * The delays before this attempt. `hasProgressed`: an earlier attempt of the same step has logged pages, with the delays before them. Then only
- * its own failure is known to be new.
+ * The delays before this attempt. `hasProgressed`: an earlier attempt of the same step has logged pages, with the
+ * delays before them. Then only its own failure is known to be new.
  */
 export function pendingDelays(
   { loop, retries = 0 }: Pick<Invocation, 'retries'> & { readonly loop: LoopState },

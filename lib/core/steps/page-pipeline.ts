@@ -1,10 +1,10 @@
 /**
  * Walks a chain within one invocation: requests its pages ahead of time, and commits them one after the other.
  *
- * The next page is requested as soon as its cursor is known: from the response headers, while the body of the page before it is still being
- * received, or from that body. A page is stored only once its predecessor is logged and the run is still owned. An interruption leaves
- * a page log without gaps, followed by at most one stored page that continues it; the next attempt adopts it (docs/architecture.md,
- * "The page pipeline").
+ * The next page is requested as soon as its cursor is known: from the response headers, while the body of the page
+ * before it is still being received, or from that body. A page is stored only once its predecessor is logged and the
+ * run is still owned. An interruption leaves a page log without gaps, followed by at most one stored page that
+ * continues it; the next attempt adopts it (docs/architecture.md, "The page pipeline").
  */
 
 import type { RootCheck } from '../document-root.ts';
@@ -43,8 +43,8 @@ export interface LoggedPage {
 }
 
 /**
- * Yields each page after `from` once it is logged, until the chain ends, `maxPages` or `maxEmptyPages` is reached, time is up, or an error
- * occurs. When it has ended, nothing is in flight any more.
+ * Yields each page after `from` once it is logged, until the chain ends, `maxPages` or `maxEmptyPages` is reached,
+ * time is up, or an error occurs. When it has ended, nothing is in flight any more.
  * @throws what prevented a page; those before it are logged
  */
 export async function* walk(
@@ -115,7 +115,8 @@ async function storeResponse(
     return await storePage(spool, identity, received);
   } catch (error) {
     if (!isRefusal(error) || signal.aborted) throw error;
-    // A service may refuse a cursor whose page an earlier attempt has stored. An error of the look-up must not hide the refusal.
+    // A service may refuse a cursor whose page an earlier attempt has stored. An error of the look-up must not hide
+    // the refusal.
     const existing = await findDurablePage(deps.store, identity).catch((lookUpError: unknown) => {
       throw isExportError(lookUpError, 'PageConflictError') ? lookUpError : error;
     });
@@ -233,7 +234,10 @@ async function assertOwned(
   ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
 }
 
-/** Whether the service gave no page, possibly because of its cursor. Not an error of the page store: that must be seen. */
+/**
+ * Whether the service gave no page, possibly because of its cursor. Not an error of the page store: that must be
+ * seen.
+ */
 const isRefusal = (error: unknown): boolean =>
   isExportError(error) &&
   /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable|ServiceUnreachable)Error$/.test(error.name);

@@ -47,12 +47,14 @@ const requestOf = ({ run, slice }: Chain, { cursor, label }: Pick<PageRequest, '
 });
 
 /**
- * Returns what fetches a page of the chain, no sooner than any Retry-After of the run ends. After a Retry-After of at most
- * `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the request is repeated. It throws what `ReportService.fetch` throws;
- * ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot.
+ * Returns what fetches a page of the chain, no sooner than any Retry-After of the run ends. After a Retry-After of at
+ * most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the request is repeated. It throws what
+ * `ReportService.fetch` throws; ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there
+ * is no slot.
  *
- * A request is sent when both allow it, from the outside inwards: the slot, which is taken for each request, also for a repeated one, and
- * returned before anything waits; and the Retry-After of the run, which is recorded even if the request is cancelled meanwhile.
+ * A request is sent when both allow it, from the outside inwards: the slot, which is taken for each request, also for
+ * a repeated one, and returned before anything waits; and the Retry-After of the run, which is recorded even if the
+ * request is cancelled meanwhile.
  */
 export function pageFetcher(
   { definition, service, runtime, emit }: PageRequestsDependencies,
@@ -89,7 +91,10 @@ export function pageFetcher(
   }
 }
 
-/** Sends no request before the Retry-After of the run has passed, and records a new one for the other requests at once. */
+/**
+ * Sends no request before the Retry-After of the run has passed, and records a new one for the other requests at
+ * once.
+ */
 function withBackoff(
   fetch: ReportService['fetch'],
   backoff: Backoff,

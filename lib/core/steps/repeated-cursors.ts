@@ -1,13 +1,14 @@
 /**
- * Finds cursors that repeat. While a slice is exported, cycle detection ends one whose cursors go round in circles, and which would
- * never end: Brent's algorithm finds a cycle of any length, wherever it begins, with one remembered cursor and two counters, after at
- * most three times as many pages as the lead-in and the cycle are long.
+ * Finds cursors that repeat. While a slice is exported, cycle detection ends one whose cursors go round in circles,
+ * and which would never end: Brent's algorithm finds a cycle of any length, wherever it begins, with one remembered
+ * cursor and two counters, after at most three times as many pages as the lead-in and the cycle are long.
  *
- * One that occurs twice by accident, with other pages after it, would leave pages in the run twice. It is found before the run is
- * published: 48 bits of each cursor's SHA-256 are enough, 8 MB for a million pages. Only if two are equal, by chance in 2 of 1,000
- * such runs, is the log read again, to compare the cursors themselves.
+ * One that occurs twice by accident, with other pages after it, would leave pages in the run twice. It is found
+ * before the run is published: 48 bits of each cursor's SHA-256 are enough, 8 MB for a million pages. Only if two are
+ * equal, by chance in 2 of 1,000 such runs, is the log read again, to compare the cursors themselves.
  *
- * An API that ignores the cursor may write another one into every response: then the page itself occurs three times in a row.
+ * An API that ignores the cursor may write another one into every response: then the page itself occurs three times
+ * in a row.
  */
 
 import { hash } from 'node:crypto';
@@ -18,8 +19,8 @@ import { capitalize } from '../sanitize.ts';
 import { describePage, type PageRef } from '../storage/keys.ts';
 
 /**
- * Advances the search by one page: `state` is that of the page before (null at the first), `next` the page's next cursor.
- * `repeats` is true if `next` has been seen before.
+ * Advances the search by one page: `state` is that of the page before (null at the first), `next` the page's next
+ * cursor. `repeats` is true if `next` has been seen before.
  */
 export function detectCycle(state: CycleState | null, next: Cursor): { state: CycleState; repeats: boolean } {
   if (state === null) return { state: { tortoise: next, power: 1, steps: 0 }, repeats: false };
@@ -30,10 +31,16 @@ export function detectCycle(state: CycleState | null, next: Cursor): { state: Cy
     : { state: { ...state, steps }, repeats: false };
 }
 
-/** So many pages in a row with the same reports are the same page: the API ignores the cursor, and writes another one into every response. */
+/**
+ * So many pages in a row with the same reports are the same page: the API ignores the cursor, and writes another one
+ * into every response.
+ */
 export const maxEqualPages = 3;
 
-/** How many consecutive pages have the same reports, up to and including `page`; 0 if it has none, or they are not counted. */
+/**
+ * How many consecutive pages have the same reports, up to and including `page`; 0 if it has none, or they are not
+ * counted.
+ */
 export function countEqualPages(
   page: ComparedPage,
   predecessor: (ComparedPage & { readonly equalPages: number }) | undefined,

@@ -1,6 +1,7 @@
 /**
- * Asks the service, before the first page of a run that depends on it, whether it honors the bounds of requests: a report outside the
- * interval of its request would be in two slices, or in two runs. Nothing is kept: a vendor changes, and a quiet night proves nothing.
+ * Asks the service, before the first page of a run that depends on it, whether it honors the bounds of requests: a
+ * report outside the interval of its request would be in two slices, or in two runs. Nothing is kept: a vendor
+ * changes, and a quiet night proves nothing.
  */
 
 import type { RootCheck } from '../document-root.ts';
@@ -12,12 +13,13 @@ import { describePage } from '../storage/keys.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 /**
- * Requests the reports of empty intervals, in all else as the run requests its pages. There must be none. A service may reject such a
- * request instead. That counts only if it accepts page 1 of the run, and then rejects the empty interval again: it compares the two bounds.
- * A document that is no page proves nothing: `roots` compares it with what is expected. `intervals` are where they begin and end; without
- * it, where the slices of the run do.
+ * Requests the reports of empty intervals, in all else as the run requests its pages. There must be none. A service
+ * may reject such a request instead. That counts only if it accepts page 1 of the run, and then rejects the empty
+ * interval again: it compares the two bounds. A document that is no page proves nothing: `roots` compares it with
+ * what is expected. `intervals` are where they begin and end; without it, where the slices of the run do.
  *
- * The first page of a run costs one request more, or two with three or more slices. If the service rejects empty intervals, it costs three.
+ * The first page of a run costs one request more, or two with three or more slices. If the service rejects empty
+ * intervals, it costs three.
  * @throws ConfigurationError if a bound is not honored; any other error leaves the proof open
  */
 export async function proveBounds(
@@ -62,8 +64,8 @@ export async function proveBounds(
 }
 
 /**
- * Reports after the end of the first slice show that the upper bound is ignored. Reports before the last slice show that the lower bound is.
- * None if the first slice has no end.
+ * Reports after the end of the first slice show that the upper bound is ignored. Reports before the last slice show
+ * that the lower bound is. None if the first slice has no end.
  */
 function emptyIntervals(run: Run): Iterable<Instant> {
   const { until } = sliceOf(run, 1);

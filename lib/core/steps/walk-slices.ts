@@ -1,6 +1,6 @@
 /**
- * Walks the chains of a run within one invocation: one for each slice, up to `parallel` at the same time, the oldest first. The page pipeline
- * exports the pages of each (`page-pipeline.ts`).
+ * Walks the chains of a run within one invocation: one for each slice, up to `parallel` at the same time, the oldest
+ * first. The page pipeline exports the pages of each (`page-pipeline.ts`).
  *
  * A chain that fails is set aside for this invocation while the others continue. What stops the run stops all of them.
  */
@@ -19,18 +19,12 @@ import { proveBounds } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
 
-export interface Failure {
-  /** 1 if the run has only one slice. */
-  readonly slice: number;
-  readonly error: unknown;
-}
-
 export interface WalkResult {
   /** How far the run has come. */
   readonly progress: RunProgress;
-  /** Why chains were set aside, the oldest first. */
-  readonly failures: readonly Failure[];
-  /** What is left of a Retry-After that is not waited out here. */
+  /** Why chains were set aside, the oldest first. The only chain of a run is slice 1. */
+  readonly failures: readonly { readonly slice: number; readonly error: unknown }[];
+  /** The rest of a Retry-After that is not waited out here. */
   readonly backoffSeconds: number;
   /** Whether no slot was free for a chain. */
   readonly needsSlot: boolean;
@@ -46,182 +40,33 @@ export async function walkSlices(
   before: RunProgress,
   options: WalkOptions & Invocation,
 ): Promise<WalkResult> {
-  const state = beginWalk(deps, run, before, options);
+  const sliceWalk = new SliceWalk(deps, run, before, options);
   const slots = Array.from(
     { length: parallelOf(run) },
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
-  // The slot of the proof is still held for the first page: an export that waited for a slot again would have to prove the bounds again.
-  const isProved = !needsProof(run, before) || (await proveBoundsOf(state, slots[0]));
-  if (isProved) await Promise.all(slots.map((slot) => walkChains(state, slot)));
-  if (state.fatal !== undefined) throw state.fatal.error;
-  return {
-    progress: state.chains.progress(),
-    failures: state.failures.sort((one, other) => one.slice - other.slice),
-    backoffSeconds: Math.max(0, (state.backoff.until - deps.runtime.monotonicNow()) / 1_000),
-    needsSlot: state.needsSlot,
-  };
-}
-
-/** What the chains of a run share while an invocation walks them. */
-interface WalkState {
-  readonly deps: ExportPageDependencies;
-  readonly options: WalkOptions & Invocation;
-  readonly chains: Chains;
-  readonly budget: PageBudget;
-  readonly backoff: Backoff;
-  /** Aborts what is in flight: the run stops, or the invocation is interrupted. */
-  readonly signal: AbortSignal;
-  readonly hasTime: () => boolean;
-  readonly stop: (error: unknown) => undefined;
-  fatal: { readonly error: unknown } | undefined;
-  readonly failures: Failure[];
-  needsSlot: boolean;
-}
-
-function beginWalk(
-  deps: ExportPageDependencies,
-  run: Run,
-  before: RunProgress,
-  options: WalkOptions & Invocation,
-): WalkState {
-  const { signal: interruption, hasTime = () => true } = options;
-  const stop = new AbortController();
-  const chains = trackChains(run, before);
-  const budget = createPageBudget(chains, deps.definition.limits.maxPages);
-  const state: WalkState = {
-    deps,
-    options,
-    chains,
-    budget,
-    backoff: { until: 0 },
-    signal: interruption === undefined ? stop.signal : AbortSignal.any([stop.signal, interruption]),
-    hasTime: () => hasTime() && budget.left() > 0,
-    stop(error) {
-      state.fatal ??= { error };
-      stop.abort(error);
-    },
-    fatal: undefined,
-    failures: [],
-    needsSlot: false,
-  };
-  return state;
-}
-
-const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
-
-const needsProof = (run: Run, { totals }: RunProgress): boolean =>
-  totals.pages === 0 && (run.slices !== undefined || run.bounded === true);
-
-/** Resolves to whether the chains may begin. */
-async function proveBoundsOf(state: WalkState, slot: HeldSlot | undefined): Promise<boolean> {
-  const { deps, options, chains, backoff, signal } = state;
-  try {
-    await proveBounds(deps, chains.run(), options.roots, { ...options, signal, backoff, slot });
-    return true;
-  } catch (error) {
-    await slot?.release();
-    recordFailure(state, sliceOf(chains.run(), 1), error);
-    return false;
-  }
-}
-
-/** Walks one chain after the other, as long as there is one, and time. */
-async function walkChains(state: WalkState, slot: HeldSlot | undefined): Promise<void> {
-  for (let next = state.chains.take(); next !== undefined;) next = await walkChain(state, next, slot);
-}
-
-const takeNext = ({ chains, hasTime, signal }: WalkState): SliceProgress | undefined =>
-  hasTime() && !signal.aborted ? chains.take() : undefined;
-
-/** Exports pages of the chain. Resolves to what is to be walked next in its place. */
-async function walkChain(
-  state: WalkState,
-  { slice, last }: SliceProgress,
-  slot: HeldSlot | undefined,
-): Promise<SliceProgress | undefined> {
-  const { definition } = state.deps;
-  try {
-    if (last !== undefined) assertContinues(definition, last);
-    const newest = await exportPages(state, { slice, last }, slot);
-    if (newest === undefined) return undefined;
-    if (isLastPage(newest)) return takeNext(state);
-    assertContinues(definition, newest);
-    return undefined;
-  } catch (error) {
-    const restarted = await restartSlice(state, slice, error).catch(state.stop);
-    if (restarted !== undefined) return restarted;
-    return recordFailure(state, slice, error) === 'queue' ? undefined : takeNext(state);
-  } finally {
-    await slot?.release();
-  }
-}
-
-/** Resolves to the newest page; undefined if the chains in progress may log all pages that are left of `maxPages`. */
-async function exportPages(
-  state: WalkState,
-  { slice, last }: SliceProgress,
-  slot: HeldSlot | undefined,
-): Promise<PageEntry | undefined> {
-  const { deps, options, chains, budget, backoff, signal, hasTime } = state;
-  const run = chains.run();
-  const allotment = budget.allot(deps.definition.limits.pagesPerInvocation, parallelOf(run));
-  if (allotment === undefined) return undefined;
-  const { maxPages } = allotment;
-  const maxInFlight = maxInFlightOf(run, options);
-  let newest = last;
-  try {
-    const limits = { ...options, signal, hasTime, maxInFlight, backoff, slot, maxPages };
-    for await (const page of walk(deps, { run, slice }, last, limits)) {
-      newest = page.entry;
-      allotment.spend();
-      chains.logged(slice, newest);
-      emitLogged(state, slice, page);
-    }
-    return newest;
-  } finally {
-    allotment.end();
-  }
-}
-
-/** The requests of other chains fill the time for which a page of this one is awaited. */
-const maxInFlightOf = (run: Run, { maxInFlight = 2 }: Invocation): number =>
-  run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / run.slices.parallel));
-
-/** A run warns at each multiple of so many consecutive pages without reports. */
-const emptyPagesPerWarning = 100;
-
-function emitLogged({ deps, chains }: WalkState, { slice }: Slice, { entry, timing }: LoggedPage): void {
-  const { page, bytes, reports, emptyPages } = entry;
-  const { totals, counts } = chains.progress();
-  const about = { ...refOf(entry), page };
-  deps.emit({
-    event: timing === null ? 'page-adopted' : 'page-exported',
-    ...about,
-    slice,
-    slices: chains.run().slices && counts,
-    bytes,
-    reports,
-    totalPages: totals.pages,
-    totalReports: totals.reports,
-    totalBytes: totals.bytes,
-    latencyMs: timing?.latencyMs,
-  });
-  const isWarning = emptyPages > 0 && emptyPages % emptyPagesPerWarning === 0;
-  if (isWarning) deps.emit({ event: 'pages-without-reports', ...about, emptyPages });
+  const needsProof = before.totals.pages === 0 && (run.slices !== undefined || run.bounded === true);
+  // The slot of the proof is still held for the first page: an export that waited again would have to prove the
+  // bounds again.
+  const isProved = !needsProof || (await sliceWalk.proveBounds(slots[0]));
+  if (isProved) await Promise.all(slots.map(async (slot) => await sliceWalk.walkChains(slot)));
+  return sliceWalk.result();
 }
 
 /**
- * What an error of a chain leads to. `stop`: nothing can succeed while a person does not act, or while this execution does not own the run.
- * `restart`: the chain begins again. `setAside`: others continue. `outage`: as `setAside`, but no further chain begins, as its first request
- * would fail, too. `queue`: there is no slot for the next request.
+ * What an error of a chain leads to. `stop`: nothing can succeed while a person does not act, or while this execution
+ * does not own the run. `restart`: the chain begins again. `setAside`: others continue. `outage`: as `setAside`, but
+ * no further chain begins, as its first request would fail, too. `queue`: there is no slot for the next request.
  */
 export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue';
 
 export interface ErrorFacts {
   /** Whether the run has several slices. The only one of a run starts over as another run (`export-page.ts`). */
   readonly isSliced: boolean;
-  /** Why the invocation was interrupted, if it was. An ExportError says that its time is over; anything else ends the process. */
+  /**
+   * Why the invocation was interrupted, if it was. An ExportError says that its time is over; anything else ends the
+   * process.
+   */
   readonly interruption: AbortSignal | undefined;
 }
 
@@ -241,22 +86,224 @@ export function classify(error: unknown, { isSliced, interruption }: ErrorFacts)
   return (isExportError(error) ? reactions[error.name] : undefined) ?? 'setAside';
 }
 
-const reactionTo = ({ chains, options }: WalkState, error: unknown): Reaction =>
-  classify(error, { isSliced: chains.run().slices !== undefined, interruption: options.signal });
+/** The chains of a run, while one invocation walks them. */
+class SliceWalk {
+  readonly #deps: ExportPageDependencies;
+  readonly #options: WalkOptions & Invocation;
+  readonly #before: RunProgress;
+  /** The run, with the newest attempts of its slices. */
+  #run: Run;
+  #begun: number;
+  /** The slices that were not known to be complete before, by their numbers. */
+  readonly #walked: Map<number, SliceProgress>;
+  /** The slices that have begun before, and are not walked yet. */
+  readonly #open: SliceProgress[];
+  readonly #failures: { slice: number; error: unknown; reaction: Reaction }[] = [];
+  /**
+   * How many pages the chains in progress may still log. Together with the pages so far, these are at most
+   * `maxPages`.
+   */
+  #allotted = 0;
+  readonly #backoff: Backoff = { until: 0 };
+  readonly #stop = new AbortController();
+  /** Aborts what is in flight: the run stops, or the invocation is interrupted. */
+  readonly #signal: AbortSignal;
 
-/** Sets the chain aside, or stops all of them. */
-function recordFailure(state: WalkState, slice: Slice, error: unknown): Reaction {
-  const { chains, failures } = state;
-  // Once the run stops, what is in flight fails, too.
-  if (state.fatal !== undefined) return 'stop';
-  const reaction = reactionTo(state, error);
-  if (reaction === 'stop') state.stop(error);
-  else if (reaction === 'queue') state.needsSlot = true;
-  else {
-    if (reaction === 'outage') chains.beginNoMore();
-    failures.push({ slice: numberOf(slice), error: asOutage(error, hasFetchedPage(chains.run(), chains.progress())) });
+  constructor(deps: ExportPageDependencies, run: Run, before: RunProgress, options: WalkOptions & Invocation) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#before = before;
+    this.#run = run;
+    this.#begun = before.begun;
+    this.#walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
+    this.#open = before.slices.filter(({ last }) => !isLastPage(last));
+    this.#signal = AbortSignal.any([this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   }
-  return reaction;
+
+  /** @throws what stops the run */
+  result(): WalkResult {
+    this.#stop.signal.throwIfAborted();
+    const failures = this.#failures.toSorted((one, other) => one.slice - other.slice);
+    return {
+      progress: this.#progress(),
+      failures: failures.filter(({ reaction }) => reaction !== 'queue'),
+      backoffSeconds: Math.max(0, (this.#backoff.until - this.#deps.runtime.monotonicNow()) / 1_000),
+      needsSlot: failures.some(({ reaction }) => reaction === 'queue'),
+    };
+  }
+
+  /** Resolves to whether the chains may begin. */
+  async proveBounds(slot: HeldSlot | undefined): Promise<boolean> {
+    try {
+      const limits = { ...this.#options, signal: this.#signal, backoff: this.#backoff, slot };
+      await proveBounds(this.#deps, this.#run, this.#options.roots, limits);
+      return true;
+    } catch (error) {
+      await slot?.release();
+      this.#recordFailure(sliceOf(this.#run, 1), error);
+      return false;
+    }
+  }
+
+  /** Walks one chain after the other, as long as there is one, and time. */
+  async walkChains(slot: HeldSlot | undefined): Promise<void> {
+    for (let next = this.#take(); next !== undefined;) next = await this.#walkChain(next, slot);
+  }
+
+  /** Exports pages of the chain. Resolves to what is to be walked next in its place. */
+  async #walkChain({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<SliceProgress | undefined> {
+    const { definition } = this.#deps;
+    try {
+      if (last !== undefined) assertContinues(definition, last);
+      const newest = await this.#exportPages(slice, last, slot);
+      if (newest === undefined) return undefined;
+      if (isLastPage(newest)) return this.#takeNext();
+      assertContinues(definition, newest);
+      return undefined;
+    } catch (error) {
+      const restarted = await this.#restart(slice, error).catch((stopping: unknown) => {
+        this.#stop.abort(stopping);
+        return undefined;
+      });
+      return restarted ?? (this.#recordFailure(slice, error) === 'queue' ? undefined : this.#takeNext());
+    } finally {
+      await slot?.release();
+    }
+  }
+
+  /** Resolves to the newest page; undefined if the chains in progress may log all pages that are left of `maxPages`. */
+  async #exportPages(
+    slice: Slice,
+    last: PageEntry | undefined,
+    slot: HeldSlot | undefined,
+  ): Promise<PageEntry | undefined> {
+    const { pagesPerInvocation } = this.#deps.definition.limits;
+    let left = Math.min(pagesPerInvocation, Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run)));
+    if (left <= 0) return undefined;
+    this.#allotted += left;
+    const limits = {
+      ...this.#options,
+      signal: this.#signal,
+      hasTime: () => this.#hasTime(),
+      maxInFlight: maxInFlightOf(this.#run, this.#options),
+      backoff: this.#backoff,
+      slot,
+      maxPages: left,
+    };
+    let newest = last;
+    try {
+      for await (const page of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
+        newest = page.entry;
+        left -= 1;
+        this.#allotted -= 1;
+        this.#walked.set(numberOf(slice), { slice, last: newest });
+        emitLogged(this.#deps, this.#run, this.#progress(), page);
+      }
+      return newest;
+    } finally {
+      this.#allotted -= left;
+    }
+  }
+
+  #progress(): RunProgress {
+    return progressOf(this.#run, this.#begun, [...this.#walked.values()], this.#before.unread);
+  }
+
+  #pagesLeft(): number {
+    return (this.#deps.definition.limits.maxPages ?? Number.POSITIVE_INFINITY) - this.#progress().totals.pages;
+  }
+
+  #hasTime(): boolean {
+    return (this.#options.hasTime?.() ?? true) && this.#pagesLeft() > 0;
+  }
+
+  #takeNext(): SliceProgress | undefined {
+    return this.#hasTime() && !this.#signal.aborted ? this.#take() : undefined;
+  }
+
+  /** The oldest chain that is open and is not walked yet; after these, one that begins. Undefined: there is none. */
+  #take(): SliceProgress | undefined {
+    const next = this.#open.shift();
+    const hasOutage = this.#failures.some(({ reaction }) => reaction === 'outage');
+    if (next !== undefined || hasOutage || this.#begun === sliceCountOf(this.#run)) return next;
+    this.#begun += 1;
+    const fresh = { slice: sliceOf(this.#run, this.#begun), last: undefined };
+    this.#walked.set(this.#begun, fresh);
+    return fresh;
+  }
+
+  #reactionTo(error: unknown): Reaction {
+    return classify(error, { isSliced: this.#run.slices !== undefined, interruption: this.#options.signal });
+  }
+
+  /** Sets the chain aside, or stops all of them. */
+  #recordFailure(slice: Slice, error: unknown): Reaction {
+    const reaction = this.#reactionTo(error);
+    // Once the run stops, what is in flight fails, too. The first reason stays.
+    if (reaction === 'stop') this.#stop.abort(error);
+    const failure = asOutage(error, hasFetchedPage(this.#run, this.#progress()));
+    this.#failures.push({ slice: numberOf(slice), error: failure, reaction });
+    return reaction;
+  }
+
+  /**
+   * The slice once it has started over because of `error`, in this invocation or in a concurrent one of the same
+   * execution. Undefined: it does not, because of another error, because it has used up `maxCursorRestarts`, or
+   * because a concurrent invocation has exported its last page.
+   */
+  async #restart(slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
+    if (!isExportError(error) || this.#reactionTo(error) !== 'restart') return undefined;
+    const slices = await nextAttempt(this.#deps, this.#options, slice);
+    if (slices === undefined) return undefined;
+    const { attempt = 1 } = slice;
+    const number = numberOf(slice);
+    this.#deps.emit({
+      event: 'slice-restarted',
+      ...refOf(slice),
+      slice: number,
+      attempt: attempt + 1,
+      reason: error.message,
+    });
+    this.#run = { ...this.#run, slices };
+    const restarted = sliceOf(this.#run, number);
+    const progress = { slice: restarted, last: await this.#deps.log.last(restarted) };
+    this.#walked.set(number, progress);
+    return progress;
+  }
+}
+
+const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
+const numberOf = ({ slice = 1 }: Slice): number => slice;
+
+/** The requests of other chains fill the time for which a page of this one is awaited. */
+const maxInFlightOf = (run: Run, { maxInFlight = 2 }: Invocation): number =>
+  run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / run.slices.parallel));
+
+/** A run warns at each multiple of so many consecutive pages without reports. */
+const emptyPagesPerWarning = 100;
+
+function emitLogged(
+  { emit }: ExportPageDependencies,
+  { slices }: Run,
+  { totals, counts }: RunProgress,
+  { entry, timing }: LoggedPage,
+): void {
+  const { page, slice, bytes, reports, emptyPages } = entry;
+  const about = { ...refOf(entry), page };
+  emit({
+    event: timing === null ? 'page-adopted' : 'page-exported',
+    ...about,
+    slice,
+    slices: slices && counts,
+    bytes,
+    reports,
+    totalPages: totals.pages,
+    totalReports: totals.reports,
+    totalBytes: totals.bytes,
+    latencyMs: timing?.latencyMs,
+  });
+  const isWarning = emptyPages > 0 && emptyPages % emptyPagesPerWarning === 0;
+  if (isWarning) emit({ event: 'pages-without-reports', ...about, emptyPages });
 }
 
 /** Once a run has fetched a page, its settings are right: what seemed to be a wrong address is an outage. */
@@ -265,116 +312,35 @@ const asOutage = (error: unknown, hasFetched: boolean): unknown =>
     ? new ExportError('ServiceUnavailableError', error.message, { cause: error.cause })
     : error;
 
-/** Whether the settings of the run are known to be right. A run or a slice that started over has fetched the pages before. */
+/**
+ * Whether the settings of the run are known to be right. A run or a slice that started over has fetched the pages
+ * before.
+ */
 const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
 
 /**
- * The slice once it has started over because of `error`, in this invocation or in a concurrent one of the same execution. Undefined: it does
- * not, because of another error, because it has used up `maxCursorRestarts`, or because a concurrent invocation has exported its last page.
+ * The slices of the run once `slice` has another attempt; undefined if it must not start over: it has used up
+ * `maxCursorRestarts`, or a concurrent invocation has exported its last page.
  */
-async function restartSlice(state: WalkState, slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
-  if (!isExportError(error) || reactionTo(state, error) !== 'restart') return undefined;
-  const { deps, options, chains } = state;
+function nextAttempt(
+  { definition, log }: ExportPageDependencies,
+  { execution }: WalkOptions,
+  slice: Slice,
+): Promise<RunSlices | undefined> {
   const { attempt = 1 } = slice;
   const number = numberOf(slice);
-  const ownership = { execution: options.execution, run: slice.run };
-  const slices = await updateOwnedRun<RunSlices | undefined>(deps, ownership, async (active, exportState) => {
+  return updateOwnedRun({ definition, log }, { execution, run: slice.run }, async (active, state) => {
     if (active.slices === undefined || active.completion !== undefined) return { result: undefined };
     const known = sliceOf(active, number);
     if (known.attempt !== attempt) return { result: active.slices };
-    if (isLastPage(await deps.log.last(known))) return { result: undefined };
+    if (isLastPage(await log.last(known))) return { result: undefined };
     const { restarts = {}, attempts } = active.slices;
     const count = (restarts[number] ?? 0) + 1;
-    const mayRestart = count <= deps.definition.limits.maxCursorRestarts;
+    const mayRestart = count <= definition.limits.maxCursorRestarts;
     // Also recorded if it must not: then the next start begins the slice from its beginning.
     const counted = { ...active.slices, restarts: { ...restarts, [number]: count } };
-    const change = mayRestart ? { ...counted, attempts: { ...attempts, [number]: attempt + 1 } } : counted;
-    return {
-      change: { ...exportState, active: { ...active, slices: change } },
-      result: mayRestart ? change : undefined,
-    };
+    const slices = mayRestart ? { ...counted, attempts: { ...attempts, [number]: attempt + 1 } } : counted;
+    return { change: { ...state, active: { ...active, slices } }, result: mayRestart ? slices : undefined };
   });
-  if (slices === undefined) return undefined;
-  deps.emit({ event: 'slice-restarted', ...refOf(slice), slice: number, attempt: attempt + 1, reason: error.message });
-  const restarted = chains.restart(number, slices);
-  return chains.logged(restarted, await deps.log.last(restarted));
-}
-
-const numberOf = ({ slice = 1 }: Slice): number => slice;
-
-/** The chains of a run: which is walked next, and how far each has come. */
-interface Chains {
-  /** The run, with the newest attempts of its slices. */
-  run(): Run;
-  progress(): RunProgress;
-  /** The oldest chain that is open and is not walked yet; after these, one that begins. Undefined: there is none. */
-  take(): SliceProgress | undefined;
-  /** No further chain begins in this invocation. */
-  beginNoMore(): void;
-  /** `last` is the newest page of the slice. */
-  logged(slice: Slice, last: PageEntry | undefined): SliceProgress;
-  /** The slice `number` in the attempt that `slices` name. */
-  restart(number: number, slices: RunSlices): Slice;
-}
-
-function trackChains(begunRun: Run, before: RunProgress): Chains {
-  let run = begunRun;
-  let { begun } = before;
-  let mayBegin = true;
-  /** By slice number: those that were not known to be complete before. */
-  const walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
-  const open = before.slices.filter(({ last }) => !isLastPage(last));
-  const logged: Chains['logged'] = (slice, last) => {
-    const progress = { slice, last };
-    walked.set(numberOf(slice), progress);
-    return progress;
-  };
-  return {
-    run: () => run,
-    progress: () => progressOf(run, begun, [...walked.values()], before.unread),
-    take() {
-      const next = open.shift();
-      if (next !== undefined || !mayBegin || begun === sliceCountOf(run)) return next;
-      begun += 1;
-      return logged(sliceOf(run, begun), undefined);
-    },
-    beginNoMore() {
-      mayBegin = false;
-    },
-    logged,
-    restart(number, slices) {
-      run = { ...run, slices };
-      return sliceOf(run, number);
-    },
-  };
-}
-
-/** How many pages chains in progress may still log. Together with the pages so far, these are at most `maxPages`. */
-interface PageBudget {
-  /** The pages of the run that are left. */
-  left(): number;
-  /** A part for one of `parallel` chains; undefined if nothing is left. */
-  allot(
-    most: number,
-    parallel: number,
-  ): { readonly maxPages: number; readonly spend: () => void; readonly end: () => void } | undefined;
-}
-
-function createPageBudget(chains: Chains, maxPages = Number.POSITIVE_INFINITY): PageBudget {
-  let allotted = 0;
-  const left = () => maxPages - chains.progress().totals.pages;
-  return {
-    left,
-    allot(most, parallel) {
-      let open = Math.min(most, Math.ceil((left() - allotted) / parallel));
-      if (open <= 0) return undefined;
-      allotted += open;
-      const give = (pages: number) => {
-        open -= pages;
-        allotted -= pages;
-      };
-      return { maxPages: open, spend: () => give(1), end: () => give(open) };
-    },
-  };
 }

@@ -1,6 +1,6 @@
 /**
- * Reads a manifest as a stream, one page at a time: the manifest of a run of a million pages should not have to fit into
- * memory. It must have the layout that this exporter writes, one page per line; reformatted JSON is rejected.
+ * Reads a manifest as a stream, one page at a time: the manifest of a run of a million pages should not have to fit
+ * into memory. It must have the layout that this exporter writes, one page per line; reformatted JSON is rejected.
  */
 
 import type * as z from 'zod/mini';

@@ -1,9 +1,9 @@
 /**
- * Writes the manifest: the object that publishes a run and lists its pages, written after them. And the summary that follows
- * it: `run.json`, or `bounded.json`.
+ * Writes the manifest: the object that publishes a run and lists its pages, written after them. And the summary that
+ * follows it: `run.json`, or `bounded.json`.
  *
- * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The manifest is
- * streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
+ * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The
+ * manifest is streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -38,8 +38,8 @@ export interface RunContent {
 
 /**
  * The text of the manifest. Pages are numbered over all slices.
- * @throws PageConflictError if the entries of a slice do not form an unbroken chain from page 1 to a page without a next cursor, if
- *   one of them does not match its predecessor, or if slices have different roots
+ * @throws PageConflictError if the entries of a slice do not form an unbroken chain from page 1 to a page without a
+ *   next cursor, if one of them does not match its predecessor, or if slices have different roots
  */
 export async function* manifestChunks(
   run: CompletedRun,
@@ -64,7 +64,10 @@ function listedPage(page: number, entry: PageEntry): ManifestPage {
   return { page, slice, ...object, reports, cursor, transferredBytes };
 }
 
-/** Yields the entries, and completes only if they are the chains of the run, one after the other, as `slices` describe them. */
+/**
+ * Yields the entries, and completes only if they are the chains of the run, one after the other, as `slices` describe
+ * them.
+ */
 async function* unbrokenChains(
   run: CompletedRun,
   { slices }: RunContent,
@@ -145,7 +148,10 @@ export function serviceTimes({ slices }: Pick<RunContent, 'slices'>) {
   };
 }
 
-/** The text of `run.json`, or of `bounded.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. */
+/**
+ * The text of `run.json`, or of `bounded.json`: one line, so that every engine that reads lines of JSON reads many of
+ * them as a table.
+ */
 export async function* summaryChunks(run: CompletedRun, content: RunContent, manifest: string): AsyncGenerator<string> {
   const watermark = run.completion.watermark ?? null;
   const summary: RunSummary = { runVersion: 1, ...factsOf(run, content), watermark, ...content.totals, manifest };
@@ -153,8 +159,8 @@ export async function* summaryChunks(run: CompletedRun, content: RunContent, man
 }
 
 /**
- * Why `entry` cannot follow `predecessor` in the log of a slice of `run`; undefined if it can. `root` is that of the pages before, also
- * of other slices.
+ * Why `entry` cannot follow `predecessor` in the log of a slice of `run`; undefined if it can. `root` is that of the
+ * pages before, also of other slices.
  */
 export function chainProblem(
   run: RunKeyParts,
@@ -162,46 +168,31 @@ export function chainProblem(
   entry: PageEntry,
   previousRoot: PageEntry['documentRoot'] = predecessor?.documentRoot ?? null,
 ): string | undefined {
-  return (
-    successionProblem(predecessor, entry) ??
-    originProblem(run, entry) ??
-    contentProblem(entry, previousRoot) ??
-    totalsProblem(predecessor, entry)
-  );
-}
-
-function successionProblem(predecessor: PageEntry | undefined, entry: PageEntry): string | undefined {
-  const { page, nextCursor } = predecessor ?? { page: 0, nextCursor: null };
-  if (entry.page !== page + 1) return `${describePage(entry)} follows page ${page}`;
-  return entry.cursor === nextCursor
-    ? undefined
-    : `${describePage(entry)} was not requested with the cursor that the page before it returned`;
-}
-
-function originProblem(run: RunKeyParts, entry: PageEntry): string | undefined {
-  const page = describePage(entry);
-  if (entry.run !== run.run || entry.export !== run.export)
-    return `${page} belongs to run ${entry.run} of export ${entry.export}`;
-  if (entry.key !== pageKey(run, entry)) return `${page} has the key ${entry.key}`;
-  if (entry.compression !== run.compression) return `${page} has the compression ${entry.compression ?? 'none'}`;
-  return undefined;
-}
-
-function contentProblem(entry: PageEntry, previousRoot: PageEntry['documentRoot']): string | undefined {
-  const page = describePage(entry);
-  const { documentRoot: root, repeats } = entry;
-  if (root && previousRoot && root !== previousRoot)
-    return `${page} has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`;
-  return repeats
-    ? `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`
-    : undefined;
-}
-
-function totalsProblem(predecessor: PageEntry | undefined, entry: PageEntry): string | undefined {
+  const { page: number, nextCursor } = predecessor ?? { page: 0, nextCursor: null };
+  const { documentRoot: root } = entry;
+  const otherRoot =
+    root !== null && previousRoot !== null && root !== previousRoot
+      ? `has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`
+      : undefined;
   const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, entry);
-  return entry.totals.reports === reports && entry.totals.bytes === bytes
-    ? undefined
-    : `the totals of ${describePage(entry)} are not those of the page before it plus its own`;
+  const page = describePage(entry);
+  const problems: readonly [isPresent: boolean, describe: () => string][] = [
+    [entry.page !== number + 1, () => `${page} follows page ${number}`],
+    [
+      entry.run !== run.run || entry.export !== run.export,
+      () => `${page} belongs to run ${entry.run} of export ${entry.export}`,
+    ],
+    [entry.key !== pageKey(run, entry), () => `${page} has the key ${entry.key}`],
+    [entry.compression !== run.compression, () => `${page} has the compression ${entry.compression ?? 'none'}`],
+    [entry.cursor !== nextCursor, () => `${page} was not requested with the cursor that the page before it returned`],
+    [otherRoot !== undefined, () => `${page} ${otherRoot}`],
+    [entry.repeats, () => `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`],
+    [
+      entry.totals.reports !== reports || entry.totals.bytes !== bytes,
+      () => `the totals of ${page} are not those of the page before it plus its own`,
+    ],
+  ];
+  return problems.find(([isPresent]) => isPresent)?.[1]();
 }
 
 function brokenChain(run: Run, reason: string): ExportError {
