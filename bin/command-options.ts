@@ -2,25 +2,19 @@
 
 import { type Command, Option } from 'commander';
 import { sanitizeArgument } from '../lib/operator/arguments.ts';
-
-/** Options that were given more than once. The parser would use the last value without a word. */
-const repeatedOptions = new WeakSet<Option>();
+import { flagOf, type OptionName, type Options, optionTable } from '../lib/operator/option-table.ts';
 
 /**
  * An option of the parser. A value is optional for it, so that {@link readArguments} can report a missing one together with all other
- * problems. The help shows it as required.
+ * problems. All values are collected, because the parser would use the last one without a word.
  */
-export function commandOption([flags, description]: readonly [flags: string, description: string]): Option {
-  const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
-  if (!flags.includes('<')) return option;
-  option.flags = flags;
-  let isGiven = false;
-  option.argParser((value: string) => {
-    if (isGiven) repeatedOptions.add(option);
-    isGiven = true;
-    return value;
-  });
-  return option;
+export function commandOption(name: OptionName, about: string = optionTable[name].about): Option {
+  const definition = optionTable[name];
+  if (!('value' in definition)) return new Option(flagOf(name), about);
+  return new Option(`${flagOf(name)} [${definition.value}]`, about).argParser<readonly string[]>((value, previous) => [
+    ...(Array.isArray(previous) ? (previous as readonly string[]) : []),
+    value,
+  ]);
 }
 
 /**
@@ -34,17 +28,25 @@ export function readArguments(command: Command, maxNames: number) {
   const unknown = command.args.filter(isUnknown).map((word) => word.split('=')[0] ?? '');
   const names = command.args.filter((word, index, all) => !isUnknown(word) && !hasValue(all[index - 1]));
   const advice = command.name() === 'local' ? '; most settings need a settings file: local --settings' : '';
-  // An empty value is usually a variable that is not set.
-  const incomplete = command.options.filter(
-    (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),
-  );
-  for (const option of incomplete) command.setOptionValue(option.attributeName(), undefined);
-  const repeated = command.options.filter((option) => repeatedOptions.has(option));
+  const given: Record<string, string | boolean> = {};
+  const repeated: Option[] = [];
+  const incomplete: Option[] = [];
+  for (const option of command.options) {
+    const value: unknown = command.getOptionValue(option.attributeName());
+    if (!option.optional) given[option.attributeName()] = value as boolean;
+    else if (Array.isArray(value)) {
+      const [text = '', ...more] = value as readonly string[];
+      if (more.length > 0) repeated.push(option);
+      // An empty value is usually a variable that is not set.
+      if (text === '') incomplete.push(option);
+      else given[option.attributeName()] = text;
+    } else if (value === true) incomplete.push(option);
+  }
   const problems = [
     ...unknown.map((option) => sanitizeArgument(`${option}: no such option${advice}`)),
     ...names.slice(maxNames).map((name) => sanitizeArgument(`${name}: unexpected argument`)),
     ...repeated.map(({ long }) => `${long}: is given more than once`),
     ...incomplete.map(({ long }) => `${long}: needs a value`),
   ];
-  return { names, problems };
+  return { names, options: given as Options, problems };
 }

@@ -1,12 +1,14 @@
 /** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
 
 import type { Call } from '../lib/operator/context.ts';
-import type { optionTable } from '../lib/operator/option-table.ts';
+import type { OptionName } from '../lib/operator/option-table.ts';
 
 export interface CommandDefinition {
   readonly argument?: readonly [name: string, description: string];
   readonly description: string;
-  readonly options: readonly (keyof typeof optionTable)[];
+  readonly options: readonly OptionName[];
+  /** What an option is for, where it differs from the table. */
+  readonly about?: { readonly [Name in OptionName]?: string };
   readonly help: string;
   readonly load: () => Promise<(call: Call) => Promise<number>>;
 }
@@ -48,15 +50,20 @@ Examples:
   status: {
     argument: ['[export]', 'name of the export (default: an overview of all)'],
     description: 'show one export and its newest runs, or an overview of all',
-    options: [...target, 'failed', 'watch', 'newestRuns'],
+    options: [...target, 'failed', 'watch', 'runs', 'after', 'bounded'],
     help: `
 The overview shows those first that failed, were interrupted, are stale or cannot be read. An export is stale if its newest
 completed run is older than its schedule's freshness.
 
+With --runs, the published runs of one export, the lowest sequence first. A reader does not catch up with bounded runs, so they have a
+list of their own. With --json, prints a JSON object per run: the fields of its run.json, and location, the address of its manifest. If
+the run.json of a run was changed, the runs before it are printed, and the command fails.
+
 Examples:
   $ report-exporter status --stack ReportExporter --failed
   $ report-exporter status nightly --stack ReportExporter --watch
-  $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'`,
+  $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'
+  $ report-exporter status nightly --stack ReportExporter --runs --after 1795140003 --json | jq -r .run`,
     load: async () => (await import('../lib/operator/commands/status.ts')).statusCommand,
   },
 
@@ -83,7 +90,8 @@ Examples:
   verify: {
     argument: oneExport,
     description: 'read runs again and report what has changed',
-    options: [...target, 'run', 'newest', 'everyRun'],
+    options: [...target, 'run', 'newest', 'all'],
+    about: { all: 'every published run of every export' },
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
 manifest against the page log, and latest.json. Without --run, it is the newest published run, and with --newest that
@@ -108,21 +116,6 @@ Examples:
     load: async () => (await import('../lib/operator/commands/pages.ts')).pagesCommand,
   },
 
-  runs: {
-    argument: oneExport,
-    description: 'list the published runs of an export, in order',
-    options: [...target, 'after', 'bounded'],
-    help: `
-The lowest sequence comes first. A reader does not catch up with bounded runs, so they have a list of their own. With --json, prints
-a JSON object per run: the fields of its run.json, and location, the address of its manifest. If the run.json of a run was changed,
-the runs before it are printed, and the command fails.
-
-Examples:
-  $ report-exporter runs
-  $ report-exporter runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run`,
-    load: async () => (await import('../lib/operator/commands/runs.ts')).runsCommand,
-  },
-
   plan: {
     argument: someExports,
     description: 'show what the next start would request, and why',
@@ -143,7 +136,8 @@ Examples:
   abandon: {
     argument: oneExport,
     description: 'abandon an unfinished run',
-    options: [...target, 'boundedSince', 'boundedUntil', 'yes'],
+    options: [...target, 'since', 'until', 'yes'],
+    about: { since: 'with --until: the bounded run that begins here', until: 'where it ends' },
     help: `
 An abandoned run is never published. The next start begins a new run at the watermark. With --since and --until, abandons the bounded
 run of these bounds; the next one begins at its lower bound.
@@ -173,7 +167,7 @@ Examples:
   report: {
     argument: oneExport,
     description: 'write HTML files that show how runs went',
-    options: [...target, 'run', 'to', 'all', 'reportedRuns', 'open'],
+    options: [...target, 'run', 'to', 'all', 'maxRuns', 'open'],
     help: `
 With --all, writes a page per run and an index, of one export or of all.
 
@@ -181,19 +175,6 @@ Examples:
   $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407 --to incident.html
   $ report-exporter report --all --stack ReportExporter --to run-reports`,
     load: async () => (await import('../lib/operator/commands/report.ts')).reportCommand,
-  },
-
-  service: {
-    description: 'run the simulator of the service until interrupted',
-    options: ['port', 'vendor', 'reports'],
-    help: `
-It accepts the API key in the environment variable REPORT_EXPORT_API_KEY.
-
-Examples:
-  $ export REPORT_EXPORT_API_KEY=only-for-testing
-  $ report-exporter service --port 8080 --reports 1000 &
-  $ report-exporter local --base-url http://127.0.0.1:8080 --out /tmp/out`,
-    load: async () => (await import('../lib/operator/commands/service.ts')).serviceCommand,
   },
 
   init: {

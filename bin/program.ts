@@ -6,7 +6,6 @@ import { Command, CommanderError } from 'commander';
 import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { sanitizeArgument } from '../lib/operator/arguments.ts';
-import { optionTable } from '../lib/operator/option-table.ts';
 import { commandOption, readArguments } from './command-options.ts';
 import { commands, exitStatusHelp } from './commands.ts';
 import { packageFile } from './package-file.ts';
@@ -21,7 +20,11 @@ export async function runProgram(args: readonly string[], context: CommandContex
     .helpOption('-h, --help', 'print this help')
     .helpCommand('help [command]', 'print the help of a command')
     .exitOverride()
-    .configureHelp({ subcommandTerm: (command) => command.name() })
+    .configureHelp({
+      subcommandTerm: (command) => command.name(),
+      // A value is required, also where the parser accepts none.
+      optionTerm: ({ flags }) => flags.replace('[', '<').replace(']', '>'),
+    })
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),
@@ -30,20 +33,24 @@ export async function runProgram(args: readonly string[], context: CommandContex
     .showHelpAfterError(`For help: ${programName} --help`);
 
   let exitStatus: number = exitStatuses.ok;
-  for (const [name, { argument, description, options, help, load }] of Object.entries(commands)) {
+  for (const [name, { argument, description, options, about, help, load }] of Object.entries(commands)) {
     const command = program.command(name).description(description);
     if (argument !== undefined) command.argument(...argument);
-    for (const option of options) command.addOption(commandOption(optionTable[option]));
+    for (const option of options) command.addOption(commandOption(option, about?.[option]));
     command
       .addHelpText('after', `${help}\n${exitStatusHelp}`.replaceAll(' report-exporter ', ` ${programName} `))
       .allowUnknownOption()
       .allowExcessArguments()
       .action(async () => {
         const isList = argument?.[0].endsWith('...]') ?? false;
-        const { names, problems } = readArguments(command, isList ? Infinity : argument === undefined ? 0 : 1);
+        const {
+          names,
+          options: given,
+          problems,
+        } = readArguments(command, isList ? Infinity : argument === undefined ? 0 : 1);
         const run = await load();
         const packageFolder = dirname(packageFile);
-        exitStatus = await run({ ...context, names, options: command.opts(), problems, version, packageFolder });
+        exitStatus = await run({ ...context, names, options: given, problems, version, packageFolder });
       });
   }
 

@@ -25,7 +25,7 @@ import { defaultApiKeyEnv, type ExportSettings, type ServiceSettings } from '../
 import { fileDocument, type SettingsDocument } from '../settings/settings-document.ts';
 import type { Target } from './target.ts';
 import { assertNoProblems, parseWholeNumber, sanitizeArgument, selectionProblems } from './arguments.ts';
-import type { Options } from './option-table.ts';
+import { flagOf, type OptionName, type Options } from './option-table.ts';
 import { collectProblems } from './run-options.ts';
 
 const nameOf = ({ settings }: ConfiguredExport): string => settings.export.name;
@@ -106,9 +106,7 @@ function findConflicts(names: readonly string[], options: Options, file: string 
   }
   if (settings !== undefined) {
     const given = describingOptions.filter((field) => options[field] !== undefined);
-    conflicts.push(
-      ...given.map((field) => `--${optionOf(field)}: cannot be combined with --settings; set it in the file`),
-    );
+    conflicts.push(...given.map((field) => `${flagOf(field)}: cannot be combined with --settings; set it in the file`));
     if (options.export !== undefined)
       conflicts.push('--export: cannot be combined with --settings; name the exports as arguments');
   }
@@ -136,7 +134,7 @@ function findContradictions(
     field === 'size' && options.size !== undefined ? parseWholeNumber(options.size) : options[field];
   return describingOptions
     .filter((field) => options[field] !== undefined && stated[field] !== valueOf(field))
-    .map((field) => `--${optionOf(field)}: ${file} says otherwise. Edit that file, or leave out --${optionOf(field)}`);
+    .map((field) => `${flagOf(field)}: ${file} says otherwise. Edit that file, or leave out ${flagOf(field)}`);
 }
 
 /** Writes what the options say to the settings file of the directory, which later commands read. Keeps a file that is there. */
@@ -228,16 +226,13 @@ const settingsOfOptions = ({
 
 const optionsDocument = (options: Options): SettingsDocument => ({
   value: settingsOfOptions(options),
-  describe: (issues) => issues.map((issue) => `--${optionOfPath(issue.path)}: ${describeProblem(issue)}`),
+  describe: (issues) => issues.map((issue) => `${flagOfPath(issue.path)}: ${describeProblem(issue)}`),
 });
 
-function optionOfPath(path: readonly PropertyKey[]): string {
-  const field = String(path.findLast((key) => typeof key === 'string'));
-  return field === 'name' ? 'export' : optionOf(field);
+function flagOfPath(path: readonly PropertyKey[]): string {
+  const field = path.findLast((key) => typeof key === 'string') as 'name' | OptionName;
+  return flagOf(field === 'name' ? 'export' : field);
 }
-
-/** `base-url` for `baseUrl`. */
-const optionOf = (field: string): string => field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** Why a service that can be deployed cannot be used on this machine. */
 function findLocalProblem(

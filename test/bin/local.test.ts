@@ -1,4 +1,4 @@
-/** `report-exporter local`, `service` and the program itself. As processes: processes.slow.test.ts. */
+/** `report-exporter local` and the program itself. As processes: processes.slow.test.ts. */
 
 import { createHash } from 'node:crypto';
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -220,15 +220,6 @@ describe('report-exporter local with bounds and slices', () => {
   });
 });
 
-describe('report-exporter service', () => {
-  it('reports all problems of its options at once', async () => {
-    const ended = await runInProcess(['service', '--port=99999', '--vendor=A B', '--reports=many']);
-    expect(ended.status).toBe(2);
-    for (const problem of ['--port', '--vendor', '--reports', 'The environment variable REPORT_EXPORT_API_KEY'])
-      expect(ended.stderr).toContain(`  ${problem}`);
-  });
-});
-
 describe('report-exporter', () => {
   it('prints the version of package.json', async () => {
     const { version } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'));
@@ -252,7 +243,7 @@ describe('report-exporter', () => {
     }
   });
 
-  it.each([[], ['local', 'a'], ['status', 'a'], ['service'], ['init', 'a']])(
+  it.each([[], ['local', 'a'], ['status', 'a'], ['init', 'a']])(
     'prints wrong arguments on a line of their own, and not at any length: %j',
     async (...words) => {
       const wrong = [`\x1b[31mfoo\x07${'x'.repeat(10_000)}`, '--\x1b=3'];

@@ -61,9 +61,9 @@ const lines = ({ stdout }: CommandResult) => stdout.replace(/\n$/, '').split('\n
 const parseJson = ({ stdout }: CommandResult) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 
 describe('start', () => {
-  it('resumes a run with the settings it was started with, and not those of a start that was rejected', async () => {
+  it('resumes a run with the settings of the directory, and not those of a start that was rejected', async () => {
     const { out, run: id, port } = await anUnfinishedRun();
-    const rejected = await runInProcess(['local', '--out', out, '--export', 'daily', '--json'], env);
+    const rejected = await runInProcess(['local', '--out', out, '--size', '3', '--json'], env);
     expect(rejected.status).toBe(2);
     await using service = await aService(5, { port });
     const ended = await runOn(out, 'start', '--json');
@@ -78,7 +78,7 @@ describe('start', () => {
 });
 
 describe('verify', () => {
-  it('reports that the manifest of a published run does not exist, as status, runs, pages and doctor do', async () => {
+  it('reports that the manifest of a published run does not exist, as status, pages and doctor do', async () => {
     const { out, result, run: id } = await aCompletedRun();
     const manifest = result.manifest ?? '';
     await rm(manifest);
@@ -90,7 +90,7 @@ describe('verify', () => {
         expect(ended.stdout).not.toContain(id);
       }
     };
-    await expectMissing(['runs'], ['pages', '--run', id]);
+    await expectMissing(['status', '--runs'], ['pages', '--run', id]);
     const verified = await runOn(out, 'verify', '--json');
     expect([verified.status, parseJson(verified)]).toMatchObject([
       1,
@@ -165,7 +165,7 @@ describe('pages', () => {
   });
 });
 
-describe('runs', () => {
+describe('status --runs', () => {
   it('prints the published runs in order; those before one whose run.json was changed, and then fails', async () => {
     const out = await aDirectory();
     const runs: RunSummary[] = [];
@@ -174,7 +174,7 @@ describe('runs', () => {
       const { manifest } = jsonOf(await runLocalExport(out, service.baseUrl));
       runs.push(JSON.parse(await readFile(join(dirname(manifest ?? ''), 'run.json'), 'utf8')));
     }
-    const ended = await runOn(out, 'runs', '--json');
+    const ended = await runOn(out, 'status', '--runs', '--json');
     expect(ended).toMatchObject({ status: 0, stderr: '' });
     expect(lines(ended).map((line) => JSON.parse(line))).toEqual(
       runs.map((run) => ({ ...run, location: join(out, run.manifest) })),
@@ -183,12 +183,15 @@ describe('runs', () => {
     const [first, second] = runs;
     const changed = join(out, dirname(second?.manifest ?? ''), 'run.json');
     await writeFile(changed, '{}\n');
-    const failed = await runOn(out, 'runs', '--json');
+    const failed = await runOn(out, 'status', '--runs', '--json');
     expect(failed.status).toBe(1);
     expect(failed.stderr).toContain(`Error: PageConflictError: ${changed} does not match what this exporter wrote`);
     const [printed, failure] = lines(failed).map((line) => JSON.parse(line));
     expect([printed.run, failure.status]).toEqual([first?.run, 'failed']);
-    expect(await runOn(out, 'runs', '--after', String(second?.sequence))).toMatchObject({ status: 0, stderr: '' });
+    expect(await runOn(out, 'status', '--runs', '--after', String(second?.sequence))).toMatchObject({
+      status: 0,
+      stderr: '',
+    });
   });
 });
 
@@ -272,9 +275,13 @@ describe('several exports in a directory', () => {
   it('that need attention are listed with --failed, which the exit status says', async () => {
     const out = await aDirectory();
     await using service = await aService(5, { broken: true });
-    const local = ['local', '--out', out, '--base-url', service.baseUrl, '--vendor', 'ACME', '--size', '2', '--export'];
+    const settings = {
+      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME' } },
+      exports: ['broken', 'daily'].map((name) => ({ name, size: 2 })),
+    };
+    await writeFile(join(out, 'report-exporter.json'), JSON.stringify(settings));
     for (const [name, status] of [['broken', 1] as const, ['daily', 0] as const]) {
-      expect(await runInProcess([...local, name], env)).toMatchObject({ status });
+      expect(await runInProcess(['local', name, '--out', out], env)).toMatchObject({ status });
     }
     const ended = await runOn(out, 'status', '--failed', '--json');
     const broken = { export: 'broken', state: 'failed', pages: 1, lastFailure: { error: 'ConfigurationError' } };
@@ -326,8 +333,11 @@ describe('report', () => {
     const { out } = await anUnfinishedRun();
     for (const [words, problem] of [
       [['--to', out], /^Error: --to: cannot write .*: it is a directory\. Move it away\n$/],
-      [['--all', '--run', 'x', '--runs', '0'], /--runs: must be a whole number from 1 to 1000\n[^]*--run: selects one/],
-      [['--runs', '5'], /--runs: applies to --all only/],
+      [
+        ['--all', '--run', 'x', '--max-runs', '0'],
+        /--max-runs: must be a whole number from 1 to 1000\n[^]*--run: selects one/,
+      ],
+      [['--max-runs', '5'], /--max-runs: applies to --all only/],
       [['dayly', '--all', '--to', join(out, 'x')], /There is no export/],
     ] as const) {
       expect(await runOn(out, 'report', ...words)).toMatchObject({ status: 2, stderr: expect.stringMatching(problem) });

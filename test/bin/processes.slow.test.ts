@@ -34,28 +34,3 @@ describe('report-exporter local', () => {
     expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
   });
 });
-
-describe('report-exporter service', () => {
-  it('serves the simulator until interrupted', async () => {
-    const key = 'key-of-the-service-test';
-    const service = start(['service', '--reports', '12'], { REPORT_EXPORT_API_KEY: key });
-    await expect.poll(() => service.stdout()).toMatch(/listening on http:\/\/127\.0\.0\.1:\d+\n/);
-    const [baseUrl] = /http:\S+/.exec(service.stdout()) ?? [''];
-    const ended = await runInProcess(
-      ['local', '--base-url', baseUrl, '--size', '5', '--json', '--out', await aDirectory()],
-      {
-        REPORT_EXPORT_API_KEY: key,
-      },
-    );
-    const { status: outcome, pages, reports } = jsonOf(ended);
-    expect(outcome).toBe('completed');
-    // 12 at the start; another arrives every 10 s.
-    expect(reports).toBeGreaterThanOrEqual(12);
-    expect(reports).toBeLessThan(30);
-    expect(pages).toBe(Math.ceil((reports ?? 0) / 5));
-    service.process.kill('SIGINT');
-    const { status, stdout, stderr } = await service.ended;
-    expect(status).toBe(130);
-    expect(stdout + stderr + ended.stdout + ended.stderr).not.toContain(key);
-  });
-});

@@ -56,7 +56,7 @@ const commands = [
   ['verify', '--json'],
   ['pages'],
   ['pages', '--cat'],
-  ['runs', '--json'],
+  ['status', '--runs', '--json'],
   ['plan', '--json'],
   ['plan', '--all'],
   ['verify', '--all'],

@@ -190,7 +190,7 @@ describe('the command line', () => {
     const common = sectionOf(page, 2, 'Common options');
     for (const [command, names] of options) {
       const section = sectionOf(page, 2, command);
-      const text = ['local', 'service', 'init'].includes(command) ? section : section + common;
+      const text = ['local', 'init'].includes(command) ? section : section + common;
       const documented = [...text.matchAll(/`(--[a-z-]+)[ `]/g)].map(([, option]) => option);
       expect(
         [...names].filter((name) => name !== '--help' && !documented.includes(name)),

@@ -360,7 +360,7 @@ describe('refresh tokens', () => {
     await using server = await startTokenServer({ pages: 3, lifeSeconds: 0 });
     await using out = await temporaryDirectory();
     const { service, exports } = settingsWith(server);
-    const file = join(out.path, 'settings.json');
+    const file = join(out.path, 'report-exporter.json');
     await writeFile(file, JSON.stringify({ services: { acme: service }, exports: [{ name: exports[0]?.name }] }));
     const outputs: Record<string, CommandResult> = {};
     const run = async (words: readonly string[], secret: string) => {
@@ -376,7 +376,7 @@ describe('refresh tokens', () => {
     expect(await run(local, '{"refresh_token":""}')).toBe(2);
     expect(await run(['plan', '--request', ...local.slice(1, 5)], consent)).toBe(0);
     expect(await run(local, consent)).toBe(0);
-    for (const command of ['status', 'pages', 'runs', 'verify', 'doctor', 'plan']) {
+    for (const command of ['status', 'pages', 'verify', 'doctor', 'plan']) {
       expect(await run([command, 'reports', '--out', out.path], consent)).toBe(0);
     }
     expect(await run(['report', 'reports', '--out', out.path, '--to', join(out.path, 'report.html')], consent)).toBe(0);

@@ -9,7 +9,7 @@ set -euo pipefail
 export=$1 stack=$2 which=(--after "$3") target=$4
 [[ $3 != --bounded ]] || which=(--bounded)
 
-npx --no -- report-exporter runs "$export" --stack "$stack" "${which[@]}" --json | while read -r run; do
+npx --no -- report-exporter status "$export" --runs --stack "$stack" "${which[@]}" --json | while read -r run; do
   # No execution sends this event, but it has the form of one.
   event=$(jq -c '{
     detail: { eventVersion: 1, export, execution: "arn:aws:states:-:-:execution:missed:\(.run)", result: . }

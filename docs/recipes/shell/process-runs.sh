@@ -10,7 +10,7 @@ set -euo pipefail
 record=last-$1 last=0
 [[ ! -e $record ]] || last=$(cat "$record")
 
-npx --no -- report-exporter runs "$@" --after "$last" --json | while read -r summary; do
+npx --no -- report-exporter status "$@" --runs --after "$last" --json | while read -r summary; do
   run=$(jq -er .run <<< "$summary")
   # Replace these two lines by your own program. After an interruption, it may get the same run again.
   npx --no -- report-exporter pages "$@" --run "$run" --cat < /dev/null > "$run.new"

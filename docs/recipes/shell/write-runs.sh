@@ -7,8 +7,8 @@ set -euo pipefail
 [[ $# -eq 3 && $1 != -* ]] || { echo 'Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK)' >&2; exit 2; }
 
 {
-  npx --no -- report-exporter runs "$@" --json
-  npx --no -- report-exporter runs "$@" --bounded --json
+  npx --no -- report-exporter status "$@" --runs --json
+  npx --no -- report-exporter status "$@" --runs --bounded --json
 } | while read -r summary; do
   run=$(jq -er .run <<< "$summary")
   [[ ! -e $run.pages ]] || continue

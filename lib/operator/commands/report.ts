@@ -12,11 +12,11 @@ import { writeAllReports, writeReport } from '../run-report/write-reports.ts';
 /** Writes the file or the folder, and prints the path of the file to open. */
 export async function reportCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, signal } = call;
-  const maxRuns = readWholeNumber('--runs', options.runs ?? '100', { min: 1, max: 1_000 }, problems);
+  const maxRuns = readWholeNumber('--max-runs', options.maxRuns ?? '100', { min: 1, max: 1_000 }, problems);
   if (options.all === true && options.run !== undefined) {
     problems.push('--run: selects one run; leave it out with --all');
   }
-  if (options.all !== true && options.runs !== undefined) problems.push('--runs: applies to --all only');
+  if (options.all !== true && options.maxRuns !== undefined) problems.push('--max-runs: applies to --all only');
   return await runOnTarget(call, async (target) => {
     const createdAt = instantOf(systemRuntime.now());
     const origin = { deployment: target.name, deploymentOption: target.option, createdAt };

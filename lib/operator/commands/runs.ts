@@ -1,4 +1,4 @@
-/** `report-exporter runs`: the published runs of an export in order, as a table or JSON lines. */
+/** `report-exporter status --runs`: the published runs of an export in order, as a table or JSON lines. */
 
 import type { Instant } from '../../core/model.ts';
 import type { RunSummary } from '../../core/storage/published-schemas.ts';
@@ -11,9 +11,10 @@ import { textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../arguments.ts';
 
 /** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
-export async function runsCommand(call: Call): Promise<number> {
+export async function listRuns(call: Call): Promise<number> {
   const { names, options, problems, stdout, env } = call;
-  const { bounded = false } = options;
+  const { bounded = false, failed = false, watch = false } = options;
+  if (failed || watch) problems.push('--runs: lists runs that do not change; leave out --failed and --watch');
   const after = parseWholeNumber(options.after ?? '0');
   if (bounded && after > 0) problems.push('--after: bounded runs are published in any order; leave it out');
   if (Number.isNaN(after)) problems.push('--after: must be a sequence: a whole number from 0');

@@ -6,21 +6,24 @@ import { needsAttention, readExports, sortExports } from '../run-view.ts';
 import { BrokenPipe, type Call, exitStatuses, print, runOnTarget } from '../context.ts';
 import { statusLines, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { readWholeNumber } from '../arguments.ts';
+import { listRuns } from './runs.ts';
 
 /** Milliseconds between two reads of `--watch`. Each read of a stack costs requests. */
 const watchIntervalMs = { directory: 1_000, stack: 5_000 };
 
 export async function statusCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, signal } = call;
-  const maxRuns = readWholeNumber('--runs', options.runs ?? '5', { min: 1, max: 1_000 }, problems);
+  if (options.runs === true) return await listRuns(call);
+  if (options.after !== undefined || options.bounded === true) {
+    problems.push('--after and --bounded: select published runs; add --runs');
+  }
   if (options.failed === true && names.length > 0) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
   const intervalMs = options.stack === undefined ? watchIntervalMs.directory : watchIntervalMs.stack;
   const clearScreen = stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
   const show = async (target: Target, prefix: string) => {
-    const { status, lines } = await readStatus(target, maxRuns, call);
+    const { status, lines } = await readStatus(target, call);
     await print(stdout, `${prefix}${lines.join('\n')}\n`);
     return status;
   };
@@ -44,15 +47,17 @@ export async function statusCommand(call: Call): Promise<number> {
     : await runOnTarget(call, async (target) => await show(target, ''));
 }
 
+/** How many of the newest runs of one export are shown. */
+const shownRuns = 5;
+
 /** All exports; one, with its runs, if it is named or the only one. */
 async function readStatus(
   target: Target,
-  maxRuns: number,
   { names: [name], options: { json, watch, failed = false }, stdout, env, program }: Call,
 ): Promise<{ readonly status: number; readonly lines: readonly string[] }> {
   const exports = name === undefined ? await target.openAll() : [await target.open(name)];
   const now = systemRuntime.now();
-  const entries = sortExports(await readExports(exports, failed || exports.length > 1 ? 0 : maxRuns, now));
+  const entries = sortExports(await readExports(exports, failed || exports.length > 1 ? 0 : shownRuns, now));
   const listed = failed ? entries.filter(needsAttention) : entries;
   const isFailure = failed ? listed.length > 0 : entries.some((entry) => 'error' in entry);
   const status = isFailure ? exitStatuses.failed : exitStatuses.ok;

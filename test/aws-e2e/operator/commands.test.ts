@@ -57,10 +57,12 @@ describe("the operator's commands", () => {
       status: 0,
       stdout: expect.stringContaining(`(run ${report.run}, `),
     });
-    const [listed, ...others] = lines(await runOnStack('runs', 'commanded', '--json')).map((line) => JSON.parse(line));
+    const [listed, ...others] = lines(await runOnStack('status', 'commanded', '--runs', '--json')).map((line) =>
+      JSON.parse(line),
+    );
     expect(others).toEqual([]);
     expect(listed).toMatchObject({ run: report.run, pages: 3, reports: 5, location: report.manifest });
-    expect(await runOnStack('runs', 'commanded', '--after', String(listed.sequence))).toMatchObject({
+    expect(await runOnStack('status', 'commanded', '--runs', '--after', String(listed.sequence))).toMatchObject({
       status: 0,
       stdout: 'No published runs.\n',
     });

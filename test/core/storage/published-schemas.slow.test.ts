@@ -52,9 +52,8 @@ describe('the files of a local run', () => {
   }
 
   it('match the schemas with one page, several, and without reports', async () => {
-    const out = await aDirectory();
-    expect(await runAndValidate(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
-    expect(await runAndValidate(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
+    expect(await runAndValidate(await aDirectory(), [])).toMatchObject({ size: null, totals: { pages: 3 } });
+    expect(await runAndValidate(await aDirectory(), ['--size', '10'])).toMatchObject({ size: 10 });
     const filter = { type: 'none', date: { lt: '2200-01-01T00:00:00Z' } };
     const settings = { services: { acme: { baseUrl: 'https://a.example' } }, exports: [{ name: 'reports', filter }] };
     const empty = await runAndValidate(await aDirectory(), [...(await fileOf(settings)), '--simulate']);

@@ -1,4 +1,4 @@
-/** `runs` and `runs --bounded`, on a directory. */
+/** `status --runs`, and with `--bounded`, on a directory. */
 
 import { expect, it, onTestFinished } from 'vitest';
 import { aDirectory, runInProcess } from '../../support/process/command-line.ts';
@@ -21,7 +21,7 @@ it('lists bounded runs by their bounds, and never among the others', async () =>
     expect((await runInProcess(['start', '--since', since, '--until', until, '--out', out], env)).status).toBe(0);
   }
   const list = async (...options: string[]) =>
-    (await runInProcess(['runs', '--out', out, ...options], env)).stdout.trimEnd().split('\n');
+    (await runInProcess(['status', '--runs', '--out', out, ...options], env)).stdout.trimEnd().split('\n');
   expect(await list()).toEqual([
     expect.stringMatching(/^ *SEQUENCE +RUN +COMPLETED +PAGES +REPORTS/),
     expect.stringMatching(/^1\d{9} +2\d{7}T\S+ +2\d{3}-\d\d-\d\dT[\d:]{8}Z +1 +5/),
@@ -31,4 +31,8 @@ it('lists bounded runs by their bounds, and never among the others', async () =>
     expect.stringMatching(/^2\d{7}T\S+ +2026-01-01T00:00:00Z +2026-02-01T00:00:00Z +1$/),
     expect.stringMatching(/^2\d{7}T\S+ +2026-02-01T00:00:00Z +2026-03-01T00:00:00Z +1$/),
   ]);
+  const alone = await runInProcess(['status', '--after', '1', '--out', out], env);
+  expect(alone).toMatchObject({ status: 2, stderr: expect.stringContaining('select published runs; add --runs') });
+  const watched = await runInProcess(['status', '--runs', '--watch', '--out', out], env);
+  expect(watched).toMatchObject({ status: 2, stderr: expect.stringContaining('leave out --failed and --watch') });
 });
