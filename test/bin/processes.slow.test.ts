@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { aDirectory, jsonOf, run, runInProcess, start } from '../support/process/command-line.ts';
+import { aDirectory, run, start } from '../support/process/command-line.ts';
 
 describe('report-exporter local', () => {
   it('runs on the Node that Lambda runs', () => {
