@@ -21,7 +21,7 @@ import type { SliceCounts } from '../core/ports.ts';
 import { readProgress } from '../core/run-progress.ts';
 import { manifestKey, runFolder, runLocation, runsPrefix, startOf } from '../core/storage/keys.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
-import type { ManifestHeader } from '../core/storage/published-schemas.ts';
+import type { ManifestHeader, RunSummary } from '../core/storage/published-schemas.ts';
 import { foldersIn } from '../core/storage/run-list.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from './target.ts';
@@ -65,8 +65,48 @@ export interface RunView extends RunTotals {
   readonly lastIncident: Incident | null;
 }
 
-/** An export and its newest run. Without a run, that has null values and no pages. */
-export type ExportView = Awaited<ReturnType<typeof readExport>>;
+/** The newest run of an export, as an overview shows it. Without a run, it has null values and no pages. */
+interface NewestRun extends RunTotals {
+  /** `failed` also if the run can never complete, or if the newest start has begun none. */
+  readonly state: Exclude<RunState, 'empty' | 'abandoned'> | 'never';
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly startedAt: Instant | null;
+  /** null unless the run is unfinished and has several slices. */
+  readonly slices: RunView['slices'];
+  readonly lastFailure: RunFailure | null;
+  /** Why the newest start has begun no run; null if it has. */
+  readonly failedStart: RunFailure | null;
+}
+
+/** How old the newest completed run is, and the newest one with reports, and how old they may become. */
+interface Freshness {
+  readonly completedAt: Instant | null;
+  readonly freshnessSeconds: number | null;
+  /** Whether a run is expected, and its newest completed run is older than `freshnessSeconds`, or there is none. */
+  readonly stale: boolean;
+  readonly lastReportsAt: Instant | null;
+  /** The limit in `expect.reportsEvery`. */
+  readonly reportsEverySeconds: number | null;
+  readonly reportsOverdue: boolean;
+}
+
+export interface ExportView extends NewestRun, Freshness {
+  readonly export: string;
+  readonly service: string;
+  readonly watermark: Instant | null;
+  readonly schedule: ScheduleState;
+  /** These runs count neither for `state` nor for `stale`. */
+  readonly bounded: {
+    readonly unfinished: readonly RunView[];
+    /** How many are completed. */
+    readonly completed: number;
+    /** The one that was completed last. */
+    readonly newest: RunView | null;
+  };
+  /** Newest first, without bounded ones. Absent if no runs are read. */
+  readonly runs?: readonly RunView[] | undefined;
+}
 
 /** An export whose state cannot be read does not hide the others. */
 export type ViewedExport = ExportView | UnreadableExport;
@@ -140,53 +180,52 @@ export async function readExports(
 }
 
 /** The export with its newest runs, at most `maxRuns`. If that is 0, no manifests and no histories of executions are read. */
-export async function readExport(target: ExportTarget, maxRuns: number, now: number) {
-  const { name, serviceName, definition, freshnessSeconds = null } = target;
+export async function readExport(target: ExportTarget, maxRuns: number, now: number): Promise<ExportView> {
   const states = await readStates(target);
-  const { lastCompleted, watermark } = states.state ?? {};
-  const failedStart = states.state?.failedStart ?? null;
-  const newest = await viewNewest(target, states.state, maxRuns > 0);
+  const { state } = states;
+  const newest = await viewNewest(target, state, maxRuns > 0);
   const runs = await readRuns(target, states, newest, maxRuns);
   const schedule = await target.readSchedule();
-  const completedAt = lastCompleted?.completedAt ?? null;
-  const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
-  const reportsEveryMs = definition.expect?.reportsEveryMs;
+  return {
+    export: target.name,
+    service: target.serviceName,
+    ...newestRun(newest, runs, state?.failedStart ?? null),
+    ...freshness(target, schedule, state?.lastCompleted, now),
+    watermark: state?.watermark?.instant ?? null,
+    schedule,
+    bounded: await viewBounded(target, states),
+    runs: maxRuns === 0 ? undefined : runs,
+  };
+}
+
+function newestRun(newest: RunView | undefined, runs: readonly RunView[], failedStart: RunFailure | null): NewestRun {
   const { run = null, since = null, startedAt = null, slices = null, lastFailure = null } = newest ?? {};
   const { pages, reports, bytes } = newest ?? zeroTotals;
   const isDamaged = runs.some((each) => each.run === run && each.state === 'damaged');
-  const state = newest === undefined ? 'never' : isDamaged ? 'damaged' : overviewState(newest.state);
+  const ofRun = newest === undefined ? 'never' : isDamaged ? 'damaged' : overviewState(newest.state);
+  const known = { run, since, startedAt, slices, pages, reports, bytes, failedStart };
   // A start that fails beside a run in progress is shown once that has ended.
-  const startFailed = failedStart !== null && state !== 'running';
+  if (failedStart === null || ofRun === 'running') return { ...known, state: ofRun, lastFailure };
+  return { ...known, state: 'failed', lastFailure: failedStart };
+}
+
+function freshness(
+  { definition, freshnessSeconds = null }: ExportTarget,
+  schedule: ScheduleState,
+  lastCompleted: ExportState['lastCompleted'],
+  now: number,
+): Freshness {
+  const completedAt = lastCompleted?.completedAt ?? null;
+  const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
+  const reportsEveryMs = definition.expect?.reportsEveryMs;
   return {
-    export: name,
-    service: serviceName,
-    /** Of the newest run; `failed` also if it can never complete, or if the newest start has begun none. */
-    state: startFailed ? 'failed' : state,
-    run,
-    since,
-    startedAt,
-    /** null unless the run is unfinished and has several slices. */
-    slices,
-    pages,
-    reports,
-    bytes,
-    lastFailure: startFailed ? failedStart : lastFailure,
-    failedStart,
-    /** Whether a run is expected, and its newest completed run is older than `freshnessSeconds`, or there is none. */
-    stale: expectsRuns(schedule) && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
+    completedAt,
     freshnessSeconds,
+    stale: expectsRuns(schedule) && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     lastReportsAt: lastCompleted?.lastReportsAt ?? null,
-    /** Of `expect.reportsEvery`. */
     reportsEverySeconds: reportsEveryMs === undefined ? null : reportsEveryMs / 1_000,
     reportsOverdue: (msWithoutReports(lastCompleted, now) ?? 0) >= (reportsEveryMs ?? Number.POSITIVE_INFINITY),
-    watermark: watermark?.instant ?? null,
-    completedAt,
-    schedule,
-    /** These runs count neither for `state` nor for `stale`. */
-    bounded: await viewBounded(target, states),
-    /** Newest first, without bounded ones. Absent if no runs are read. */
-    runs: maxRuns === 0 ? undefined : runs,
-  } as const;
+  };
 }
 
 /** An enabled schedule starts runs. In a directory, something else does, such as cron. */
@@ -263,7 +302,7 @@ export async function readStates({ log, name }: ExportTarget): Promise<States> {
 export const stateOfRun = ({ state, bounded }: States, run: RunId): ExportState | undefined =>
   bounded.get(run) ?? state;
 
-async function viewBounded(target: ExportTarget, { bounded }: States) {
+async function viewBounded(target: ExportTarget, { bounded }: States): Promise<ExportView['bounded']> {
   const views = await mapConcurrently([...new Set(bounded.values())], concurrency, async (state) => {
     const view = await viewNewest(target, state, false);
     return view === undefined ? [] : [{ ...view, state: overviewState(view.state) }];
@@ -274,9 +313,7 @@ async function viewBounded(target: ExportTarget, { bounded }: States) {
   const completed = known.filter(({ state }) => state === 'completed').sort(by('completedAt'));
   return {
     unfinished: known.filter(({ state }) => state !== 'completed').sort(by('since')),
-    /** How many are completed. */
     completed: completed.length,
-    /** The one that was completed last. */
     newest: completed.at(-1) ?? null,
   };
 }
@@ -358,30 +395,46 @@ async function viewEnded(
   const view = recorded ?? aView({ export: name, run, state: 'damaged', ...zeroTotals });
   const manifest = manifestKey(view);
   const header = await readHeader(store, manifest);
-  const isIntact = typeof header === 'object';
+  if (typeof header === 'object') return viewPublished(view, header, manifest);
   // The summary repeats the manifest, and is written after it: only a run that was published has one.
-  const found = isIntact ? { ...header, ...header.totals } : await findSummary(store, view);
-  if (header === undefined && found === undefined && recorded === undefined) return undefined;
-  const facts = typeof found === 'object' ? found : view;
-  const { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt } = facts;
-  const count = isIntact ? header.slices?.length : undefined;
+  const summary = await findSummary(store, view);
+  if (header === undefined && summary === undefined && recorded === undefined) return undefined;
+  return { ...view, ...(typeof summary === 'object' && publishedFacts(summary)), state: 'damaged', manifest };
+}
+
+function viewPublished(view: RunView, header: ManifestHeader, manifest: string): RunView {
+  const count = header.slices?.length;
   return {
     ...view,
-    pages,
-    reports,
-    bytes,
-    since,
-    until,
-    bounded,
-    startedAt,
-    completedAt,
-    serviceStartedAt,
-    state: isIntact ? 'completed' : 'damaged',
+    ...publishedFacts({ ...header, ...header.totals }),
+    state: 'completed',
     manifest,
     slices: count === undefined ? null : { done: count, count, setAside: [] },
-    request: isIntact ? requestOf(header, header.filter) : null,
+    request: requestOf(header, header.filter),
   };
 }
+
+const publishedFacts = ({
+  pages,
+  reports,
+  bytes,
+  since,
+  until,
+  bounded,
+  startedAt,
+  completedAt,
+  serviceStartedAt,
+}: Omit<RunSummary, 'runVersion' | 'watermark' | 'manifest'>) => ({
+  pages,
+  reports,
+  bytes,
+  since,
+  until,
+  bounded,
+  startedAt,
+  completedAt,
+  serviceStartedAt,
+});
 
 /** The header of a manifest. A changed one is `unreadable`; the verify command reports why. */
 async function readHeader(

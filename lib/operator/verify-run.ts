@@ -64,17 +64,13 @@ export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun 
   const run = isPublished ? { ...subject.header, request: subject.header } : subject;
   const reading = { ...deps, run, isPublished, slices, findings };
   const pages = isPublished ? pagesOfManifest(reading, subject) : pagesOfLog(reading, subject);
-  const verifyPages = async () => {
-    // The workers share the pages: each takes the next one as soon as it has finished one.
-    for await (const expected of pages) {
-      const { key, page, bytes } = expected.page;
-      const verifying = findProblem(reading, expected);
-      const problem = await verifying.catch((error: unknown) => findings.reportConflict(page, error));
-      if (problem !== undefined) findings.report(page, `${deps.store.locate(key)} ${problem}`);
-      deps.onPage(bytes);
-    }
-  };
-  await Promise.all(Array.from({ length: concurrency }, verifyPages));
+  await forEachConcurrently(pages, concurrency, async (expected) => {
+    const { key, page, bytes } = expected.page;
+    const verifying = findProblem(reading, expected);
+    const problem = await verifying.catch((error: unknown) => findings.reportConflict(page, error));
+    if (problem !== undefined) findings.report(page, `${deps.store.locate(key)} ${problem}`);
+    deps.onPage(bytes);
+  });
   const notes = await verifyFolder(reading);
   const totals = sumTotals(slices.map((slice) => slice.totals));
   if (isPublished) {
@@ -162,51 +158,93 @@ function addTo(slice: SeenSlice, page: Pick<ManifestPage, 'reports' | 'bytes'>, 
   if (entry !== undefined) slice.logged += 1;
 }
 
+/** Runs `operation` for each item, at most `limit` at the same time. An item is read once there is a place for it. */
+async function forEachConcurrently<Item>(
+  items: AsyncIterable<Item>,
+  limit: number,
+  operation: (item: Item) => Promise<void>,
+): Promise<void> {
+  const running = new Set<Promise<void>>();
+  let failure: { readonly error: unknown } | undefined;
+  const run = async (item: Item) => {
+    await operation(item).catch((error: unknown) => {
+      failure ??= { error };
+    });
+  };
+  for await (const item of items) {
+    const ended = run(item).finally(() => running.delete(ended));
+    running.add(ended);
+    if (running.size >= limit) await Promise.race(running);
+    if (failure !== undefined) break;
+  }
+  await Promise.all(running);
+  if (failure !== undefined) throw failure.error;
+}
+
 /**
  * The pages that the manifest lists, compared with the log. The log of a run whose entries may have expired is not read: entries
  * disappear in any order, over days.
  */
 async function* pagesOfManifest(
-  { log, store, run, slices, findings }: Reading,
+  reading: Reading,
   { header, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage> {
-  const hasExpired = log.mayHaveExpired(header.startedAt);
-  let entries: AsyncGenerator<PageEntry, undefined> | undefined;
+  const { store, run, findings } = reading;
+  let chain: ReadChain | undefined;
   let root: PageEntry['documentRoot'] = null;
-  let count = 0;
+  let line = 0;
   for await (const [page, following] of withFollowing(findings.readable(pages))) {
-    count += 1;
-    if (entries === undefined) {
-      const slice = header.slices && slices.length + 1;
-      const attempt = slice && (pageAt(run, page.key)?.attempt ?? 1);
-      const ref = { export: run.export, run: run.run, slice, attempt };
-      slices.push({ ref, totals: zeroTotals, logged: 0 });
-      entries = findings.readable(hasExpired ? [] : log.entries(ref));
-    }
-    const slice = slices.at(-1) as SeenSlice;
-    const previous = slice.last;
-    const { value: entry } = await entries.next();
-    addTo(slice, page, entry);
-    const ref = { ...slice.ref, page: slice.totals.pages };
-    for (const problem of differences(page, { page: count, slice: ref.slice, key: pageKey(run, ref) })) {
-      findings.report(count, `${store.locate(manifest)}: the page in line ${count} has the ${problem}`);
-    }
+    line += 1;
+    chain ??= beginChain(reading, header, page);
     const isLast = following === undefined || following.slice !== page.slice;
     const nextCursor = isLast ? null : following.cursor;
+    const previous = chain.slice.last;
+    const { value: entry } = await chain.entries.next();
+    addTo(chain.slice, page, entry);
+    const ref = { ...chain.slice.ref, page: chain.slice.totals.pages };
+    for (const problem of differences(page, { page: line, slice: ref.slice, key: pageKey(run, ref) })) {
+      findings.report(line, `${store.locate(manifest)}: the page in line ${line} has the ${problem}`);
+    }
     if (entry !== undefined) {
       const listed = { ...optionalFields, ...page, page: ref.page, nextCursor };
       const [difference] = differences(entry, listed).map((text) => `${describePage(entry)} has the ${text}`);
       const problem = chainProblem(run, previous, entry, root) ?? difference;
-      if (problem !== undefined) findings.report(count, `The page log: ${problem}`);
+      if (problem !== undefined) findings.report(line, `The page log: ${problem}`);
       root = entry.documentRoot ?? root;
     }
     yield { page, ref, nextCursor, entry };
     if (!isLast) continue;
-    for await (const _ of entries) slice.logged += 1;
-    entries = undefined;
+    for await (const _ of chain.entries) chain.slice.logged += 1;
+    chain = undefined;
   }
-  if (count === 0) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
-  for (const { ref, logged, totals } of slices.some((slice) => slice.logged > 0) ? slices : []) {
+  if (line === 0) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
+  reportLoggedCounts(reading);
+}
+
+/** A slice whose pages are being read from the manifest, with its log. */
+interface ReadChain {
+  readonly slice: SeenSlice;
+  readonly entries: AsyncGenerator<PageEntry, undefined>;
+}
+
+/** Begins the slice of the run whose first page is `page`. */
+function beginChain(
+  { log, run, slices, findings }: Reading,
+  header: PublishedRun['header'],
+  page: ManifestPage,
+): ReadChain {
+  const number = header.slices && slices.length + 1;
+  const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
+  const ref = { export: run.export, run: run.run, slice: number, attempt };
+  const slice: SeenSlice = { ref, totals: zeroTotals, logged: 0 };
+  slices.push(slice);
+  return { slice, entries: findings.readable(log.mayHaveExpired(header.startedAt) ? [] : log.entries(ref)) };
+}
+
+/** Reports slices of which the log has another number of pages. A log without the run is a note. */
+function reportLoggedCounts({ slices, findings }: Reading): void {
+  if (slices.every(({ logged }) => logged === 0)) return;
+  for (const { ref, logged, totals } of slices) {
     if (logged === totals.pages) continue;
     const ofSlice = ref.slice === undefined ? '' : ` of slice ${ref.slice}`;
     findings.report(null, `Number of pages${ofSlice}: ${totals.pages} in the manifest, ${logged} in the page log`);
