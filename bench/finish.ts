@@ -1,6 +1,6 @@
 /**
- * FinishRun for runs of many pages: it reads all log entries and lists all objects, at the same time, and writes the manifest.
- * With the deployed step and adapters; only the stores at the other end of the sockets are local.
+ * FinishRun for runs of many pages: it reads all log entries and lists all objects, at the same time, and writes the
+ * manifest. With the deployed step and adapters; only the stores at the other end of the sockets are local.
  */
 
 import { environmentVariable, settingsVersion } from '../lib/settings/deployed-settings.ts';

@@ -1,6 +1,6 @@
 /**
- * The local export with a service that takes no time, against a bare loop that writes page after page to disk: what it costs to check,
- * hash, log and sync every page.
+ * The local export with a service that takes no time, against a bare loop that writes page after page to disk: what it
+ * costs to check, hash, log and sync every page.
  */
 
 import { type Benchmark, figureOf, formatNumber, formatRatio, formatSpread, ratioOf } from './harness/benchmark.ts';

@@ -1,6 +1,6 @@
 /**
- * The processor time of the deployed function ExportPage, by the number of slices that it exports at the same time. It limits how many
- * pages a second a function exports: Lambda gives it one vCPU for each 1,769 MB of memory.
+ * The processor time of the deployed function ExportPage, by the number of slices that it exports at the same time. It
+ * limits how many pages a second a function exports: Lambda gives it one vCPU for each 1,769 MB of memory.
  */
 
 import type { Instant } from '../lib/core/model.ts';

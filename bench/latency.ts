@@ -1,6 +1,6 @@
 /**
- * The local export with a service that takes time, as every real one does, against a bare loop that pipelines its requests, which no
- * program that follows cursors can beat, and against a bare sequential loop.
+ * The local export with a service that takes time, as every real one does, against a bare loop that pipelines its
+ * requests, which no program that follows cursors can beat, and against a bare sequential loop.
  */
 
 import { type Benchmark, figureOf, formatNumber, formatRatio, ratioOf } from './harness/benchmark.ts';

@@ -1,6 +1,6 @@
 /**
- * The local export over a link of limited bandwidth, with a service that compresses, against a bare loop that pipelines its requests and
- * decompresses the pages. The CPU time is what compression costs.
+ * The local export over a link of limited bandwidth, with a service that compresses, against a bare loop that pipelines
+ * its requests and decompresses the pages. The CPU time is what compression costs.
  */
 
 import { type Benchmark, figureOf, formatNumber, formatRatio, formatSpread, ratioOf } from './harness/benchmark.ts';

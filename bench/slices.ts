@@ -1,6 +1,7 @@
 /**
- * A period exported into a directory with N slices at the same time, against a bare loop that follows one cursor and pipelines its
- * requests. The number of pages is that of the loop times N, so that all take about as long: a slice has about eight pages.
+ * A period exported into a directory with N slices at the same time, against a bare loop that follows one cursor and
+ * pipelines its requests. The number of pages is that of the loop times N, so that all take about as long: a slice has
+ * about eight pages.
  */
 
 import {

@@ -1,8 +1,9 @@
 /**
- * A bare undici loop that writes page after page to disk, without checks, without a page log and without guarantees. Its further
- * arguments may be
+ * A bare undici loop that writes page after page to disk, without checks, without a page log and without guarantees.
+ * Its further arguments may be
  * - `synced`: syncs each file, the least that a durable export must do;
- * - `pipelined`: requests the next page as soon as the headers of this one bring its cursor, while any number of bodies is still
+ * - `pipelined`: requests the next page as soon as the headers of this one bring its cursor, while any number of bodies
+ *   is still
  *   arriving and being written. No program that follows the cursors can be faster;
  * - `gzip`: accepts gzip and writes what it decompresses to.
  */

@@ -1,4 +1,4 @@
-/** One invocation of the deployed function ExportPage, with its adapters, which exports a run in slices from its first page to its last. */
+/** One invocation of the deployed function ExportPage, which exports a whole run in slices. */
 
 import { exportPageHandler } from '../../functions/export-page.ts';
 import type { LoopState } from '../../lib/core/model.ts';

@@ -1,5 +1,6 @@
 /**
- * The local export as `npm start` runs it, from the first page to the manifest, without terminal output. Its further arguments may be
+ * The local export as `npm start` runs it, from the first page to the manifest, without terminal output. Its further
+ * arguments may be
  * - `identity`: accepts no compressed responses;
  * - `stored`: compresses the pages that it stores;
  * - `slices`, with the bounds of a period, and how many slices of it are exported at the same time.
@@ -9,7 +10,8 @@ import { readFile } from 'node:fs/promises';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Instant } from '../../lib/core/model.ts';
 import { openLocalDeployment } from '../../lib/local/directory.ts';
-// Loaded on demand, as commands that only read do not need them. The times of all contenders start when everything is loaded.
+// Loaded on demand, as commands that only read do not need them. The times of all contenders start when everything is
+// loaded.
 import '../../lib/service/client/client.ts';
 import { deploymentOf } from '../harness/deployment.ts';
 import { startMeasurement } from '../harness/processes.ts';

@@ -1,7 +1,8 @@
 /**
  * The folders that contenders write to, one each, on the disk of the working directory. They are removed only when the
- * benchmark is over: ext4 does not reuse the inodes of removed files for some seconds and, after thousands of removals, searches
- * all of them for every new file. The disk is synced before each, so that no contender waits for what another one wrote.
+ * benchmark is over: ext4 does not reuse the inodes of removed files for some seconds and, after thousands of removals,
+ * searches all of them for every new file. The disk is synced before each, so that no contender waits for what another
+ * one wrote.
  */
 
 import { execFile } from 'node:child_process';

@@ -1,6 +1,6 @@
 /**
- * The processes of a benchmark. Each contender has its own, so it has its own heap and its own peak memory; its start is not
- * measured. Each server has its own, too: it must not share a thread with the contender that is measured.
+ * The processes of a benchmark. Each contender has its own, so it has its own heap and its own peak memory; its start
+ * is not measured. Each server has its own, too: it must not share a thread with the contender that is measured.
  */
 
 import { fork, spawn } from 'node:child_process';
@@ -18,7 +18,7 @@ export interface ProcessFigures {
   readonly peakRssBytes: number;
 }
 
-/** Runs a file of bench/contenders. @throws Error with its stderr if it fails, or if it has not exported `pages` pages */
+/** Runs a file of bench/contenders. @throws Error with its stderr if it fails, or has not exported `pages` pages */
 export async function measureContender(
   [file, ...args]: readonly [string, ...string[]],
   pages: number,
@@ -36,7 +36,7 @@ export async function measureContender(
   return figures;
 }
 
-/** Called by a contender when all is loaded: starts its clocks. `finish` writes the figures to the last line of stdout. */
+/** Called by a contender when all is loaded: starts its clocks. `finish` writes the figures as the last line. */
 export function startMeasurement(): { readonly finish: (pages: number) => void } {
   const startedAt = performance.now();
   const startCpu = process.cpuUsage();

@@ -1,6 +1,6 @@
 /**
- * A process: a report service that responds as docs/service-contract.md says, as fast as Node can. Pages are one of two documents of
- * generated reports in turn, made in advance: a run rejects the third page in a row with the same reports.
+ * A process: a report service that responds as docs/service-contract.md says, as fast as Node can. Pages are one of two
+ * documents of generated reports in turn, made in advance: a run rejects the third page in a row with the same reports.
  */
 
 import { createServer, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
@@ -67,7 +67,7 @@ function documentOf(page: number, isCompressed: boolean): Buffer {
   return (page % 2 === 1 ? odd : even) ?? emptyPage;
 }
 
-/** The numbers of the first and of the last page for a request with this body. There is none if the first is greater. */
+/** The numbers of the first and the last page for a request with this body. There is none if the first is greater. */
 function pagesFor(body: string): { readonly first: number; readonly last: number } {
   if (period === undefined) return { first: 1, last: pages };
   const { filter } = JSON.parse(body) as { filter: { date: { gte: string; lt?: string } } };
@@ -102,7 +102,7 @@ async function respond(response: ServerResponse, body: Buffer, headers: Outgoing
 /** Time between two parts of a body that takes `bodyMs`. */
 const partMs = 5;
 
-/** As a connection of limited bandwidth delivers it: the last part is sent after `bodyMs`, however late the timers are. */
+/** Delivers a body as a slow connection does: the last part comes after `bodyMs`, whatever timers do. */
 async function writeEvenly(response: ServerResponse, body: Buffer): Promise<void> {
   response.flushHeaders();
   const startedAt = performance.now();

@@ -84,7 +84,7 @@ export function listedPage(page: number): string {
   );
 }
 
-/** The page at a position in the order of keys, from 0, in a run of at most a million pages: the millionth follows page 100,000. */
+/** The page at a position in the order of keys, from 0: the millionth page follows page 100,000. */
 export function pageAtPosition(position: number, pages: number): number {
   const last = 1_000_000;
   if (pages < last || position < 100_000) return position + 1;

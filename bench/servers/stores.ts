@@ -1,6 +1,7 @@
 /**
- * A process: a local DynamoDB and S3 that hold one run, and know no more than the functions ask: its state, its entries, its listing,
- * the API key, and uploads, whose bytes are discarded. All pages of the run are logged and stored; none is, if it has slices.
+ * A process: a local DynamoDB and S3 that hold one run, and know no more than the functions ask: its state, its
+ * entries, its listing, the API key, and uploads, whose bytes are discarded. All pages of the run are logged and
+ * stored; none is, if it has slices.
  */
 
 import { once } from 'node:events';

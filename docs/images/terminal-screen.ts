@@ -1,4 +1,4 @@
-/** A minimal terminal emulator: interprets program output, including cursor movements and colors, and renders it as HTML. */
+/** A minimal terminal emulator: renders program output, with cursor movements and colors, as HTML. */
 
 interface Cell {
   readonly character: string;

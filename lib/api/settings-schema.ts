@@ -1,6 +1,6 @@
 /**
- * The JSON Schema of the settings file, with which editors complete and check it: docs/schemas/settings.v1.schema.json. It is
- * generated from the schemas that parse the file. A test keeps the file up to date.
+ * The JSON Schema of the settings file, with which editors complete and check it: docs/schemas/settings.v1.schema.json.
+ * It is generated from the schemas that parse the file. A test keeps the file up to date.
  */
 
 import * as z from 'zod';

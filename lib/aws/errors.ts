@@ -18,15 +18,16 @@ export function isAccessDenied(error: unknown): error is Error {
   return hasName(error, 'AccessDenied', 'AccessDeniedException');
 }
 
-/** Whether the cause is a denial of AWS. The response to a HEAD request has no body, and so no name of an error, only the status. */
+/** Whether AWS denied the request. The response to a HEAD request has only a status, no name of an error. */
 function isDenial(error: ExportError): boolean {
   const { $metadata: response } = (error.cause ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
   return isAccessDenied(error.cause) || response?.httpStatusCode === 403;
 }
 
 /**
- * Adds the remedy to the message of AWS, which names the action and the resource. A ConfigurationError already has one, and only gets
- * the name of the denial: the state machine retries a denial, because new permissions take a moment to become effective.
+ * Adds the remedy to the message of AWS, which names the action and the resource. A ConfigurationError already has one,
+ * and only gets the name of the denial: the state machine retries a denial, because new permissions take a moment to
+ * become effective.
  */
 export function explainAccessDenied(error: unknown): void {
   if (isExportError(error)) {

@@ -1,4 +1,4 @@
-/** The value of JSON text; undefined if `text` is not JSON. The parser's error, which would quote the text, is dropped. */
+/** The value of JSON text; undefined if it is none. The error, which would quote the text, is dropped. */
 export function parseJson(text: string | undefined): unknown {
   try {
     return JSON.parse(text ?? '');

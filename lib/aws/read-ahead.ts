@@ -1,6 +1,6 @@
 /**
- * Reads the items of an operation that returns them in parts. Each part is requested while the one before it is processed: when the
- * caller wants a second item of that, so that reading only the first item takes one request.
+ * Reads the items of an operation that returns them in parts. Each part is requested while the one before it is
+ * processed: when the caller wants a second item of that, so that reading only the first item takes one request.
  */
 export async function* readAhead<Response, Item, Token>(
   request: (token: Token | undefined) => Promise<Response>,

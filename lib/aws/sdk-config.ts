@@ -7,8 +7,8 @@ export interface SdkClient {
 }
 
 /**
- * Removes the log of requests, which is off: the SDK copies the input and the output of every request for it all the same, and
- * so spends a third of the time that FinishRun takes to read a run.
+ * Removes the log of requests, which is off: the SDK copies the input and the output of every request for it all the
+ * same, and so spends a third of the time that FinishRun takes to read a run.
  */
 export function withoutRequestLog<Client extends SdkClient>(client: Client): Client {
   client.middlewareStack.remove('loggerMiddleware');

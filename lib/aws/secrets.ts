@@ -1,7 +1,7 @@
 /**
- * What a service on AWS has in AWS Secrets Manager: the API key, the credentials for the proxy and the client certificate. They are
- * cached, and read again when the service or the proxy rejects them, because they may have been rotated. No error contains anything
- * of their content.
+ * What a service on AWS has in AWS Secrets Manager: the API key, the credentials for the proxy and the client
+ * certificate. They are cached, and read again when the service or the proxy rejects them, because they may have been
+ * rotated. No error contains anything of their content.
  */
 
 import {
@@ -42,7 +42,7 @@ export function createSecretApiKey({ client, secretId, now }: SecretApiKeyOption
   return { ...source, place: `The secret ${secretId}` };
 }
 
-/** As in docs/deployment.md. */
+/** The command in docs/deployment.md. */
 const storeCommand = (secretId: string): string =>
   `read -rs KEY && printf %s "$KEY" | aws secretsmanager put-secret-value --secret-id ${secretId} --secret-string file:///dev/stdin`;
 
@@ -148,7 +148,8 @@ async function readSecret(client: SecretsManagerClient, secretId: string, remedy
 }
 
 /**
- * Stores another version of the secret, which is the current one unless it has other `stages`. No error contains any of it.
+ * Stores another version of the secret, which is the current one unless it has other `stages`. No error contains any of
+ * it.
  * @throws ConfigurationError if the secret cannot be written; ServiceUnavailableError for what may pass
  */
 export async function storeSecret(

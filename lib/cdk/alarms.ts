@@ -1,4 +1,4 @@
-/** The alarms of a service, of its exports and of the table. Each description says what happened and links to the runbook. */
+/** The alarms of services, exports and the table. Each description says what happened and links to the runbook. */
 
 import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import {
@@ -57,12 +57,12 @@ interface AlarmRow extends Partial<AlarmProps> {
   readonly weeksOf?: string;
 }
 
-/** The alarms by id, which is also the heading of their section in the runbook. Undefined: there is none for these settings. */
+/** The alarms by id, which is the heading of their section in the runbook. Undefined: none with these settings. */
 type AlarmTable<Subject> = Readonly<
   Record<string, (service: MonitoredService, subject: Subject) => AlarmRow | undefined>
 >;
 
-/** A list of alarms per export becomes confusing and expensive, so a larger service has common alarms for failed and waiting runs. */
+/** A larger service has common alarms for failed and waiting runs: many alarms are confusing and expensive. */
 const maxExportsWithOwnAlarms = 20;
 const isPerExport = ({ exportNames }: MonitoredService) => exportNames.length <= maxExportsWithOwnAlarms;
 
@@ -78,8 +78,8 @@ const exportsPerMaxWait = 10;
 const sixHours = Duration.hours(6);
 
 /**
- * Each watches one metric, because a sum may be without data if one of its metrics is. Step Functions also counts executions whose
- * FailRun never ran, and none that an operator stopped.
+ * Each watches one metric, because a sum may be without data if one of its metrics is. Step Functions also counts
+ * executions whose FailRun never ran, and none that an operator stopped.
  */
 const serviceAlarms = {
   ExecutionFailed: (service) => ({
@@ -107,8 +107,8 @@ const serviceAlarms = {
       what: 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.',
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(),
     },
-  // ExportPage has the most invocations of the four functions, so it is the first to be throttled. Retries of a throttled
-  // invocation become rare, so that not every period has one.
+  // ExportPage has the most invocations of the four functions, so it is the first to be throttled. Retries of a
+  // throttled invocation become rare, so that not every period has one.
   FunctionThrottled: (service) => ({
     what: 'Lambda throttled the ExportPage function three times within an hour, minutes apart.',
     metric: service.functions.ExportPage.metricThrottles(),
@@ -134,7 +134,7 @@ const serviceAlarms = {
   },
 } satisfies AlarmTable<undefined>;
 
-/** Those of an export. Each export has the first two in any case: in a sum over several, the runs of others would hide missing ones. */
+/** The alarms of an export. Each has the first two: in a sum over several, runs of others would hide missing ones. */
 const exportAlarms = {
   // Only an enabled schedule makes runs overdue.
   NotFresh(service, { name, schedule }) {
@@ -245,8 +245,8 @@ const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;
 
 /**
- * CloudWatch evaluates at most one day with periods under an hour, and seven days with longer ones. Seven days that end just
- * before a weekly run completes contain none, but each calendar week contains one.
+ * CloudWatch evaluates at most one day with periods under an hour, and seven days with longer ones. Seven days that end
+ * just before a weekly run completes contain none, but each calendar week contains one.
  * https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation-window.html
  */
 function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
@@ -268,8 +268,8 @@ function namesOf({ exportNames: names }: MonitoredService): string {
 }
 
 /**
- * The metric, with 0 for periods without data. Otherwise an alarm with missing data points evaluates older ones beyond its
- * window, and an alarm on a DynamoDB metric, for which missing data is ignored, would never return to OK.
+ * The metric, with 0 for periods without data. Otherwise an alarm with missing data points evaluates older ones beyond
+ * its window, and an alarm on a DynamoDB metric, for which missing data is ignored, would never return to OK.
  */
 const zeroIfMissing = (metric: Metric): MathExpression =>
   new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period: metric.period });
@@ -301,8 +301,9 @@ export function createOrImportAlarmTopic(
 }
 
 /**
- * A customer managed key: CloudWatch cannot use the AWS managed key of SNS, and its notifications would be lost silently. The
- * statement has no condition, as AWS publishes it: a request that lacks the condition's key would lose every notification.
+ * A customer managed key: CloudWatch cannot use the AWS managed key of SNS, and its notifications would be lost
+ * silently. The statement has no condition, as AWS publishes it: a request that lacks the condition's key would lose
+ * every notification.
  * https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Notify_Users_Alarm_Changes.html
  * https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
  */

@@ -1,9 +1,10 @@
 /**
- * One dashboard per stack, of the same size for one export and for hundreds. For each question it shows the ten exports that
- * stand out, which CloudWatch finds when the dashboard is opened.
+ * One dashboard per stack, of the same size for one export and for hundreds. For each question it shows the ten exports
+ * that stand out, which CloudWatch finds when the dashboard is opened.
  *
- * A graph may read 500 metrics and a dashboard 2,500, including those that metric math reads and does not show. Each graph of
- * exports reads one metric per export, so the dashboard suffices for 270 exports, more than a stack usually holds.
+ * A graph may read 500 metrics and a dashboard 2,500, including those that metric math reads and does not show. Each
+ * graph of exports reads one metric per export, so the dashboard suffices for 270 exports, more than a stack usually
+ * holds.
  */
 
 import { Duration, Stack } from 'aws-cdk-lib';
@@ -33,8 +34,8 @@ const fullWidth = 24;
 const topCount = 10;
 
 /**
- * The exports of all services together, because the metrics of an export have no dimension for its service. Their names are
- * unique in the stack.
+ * The exports of all services together, because the metrics of an export have no dimension for its service. Their names
+ * are unique in the stack.
  */
 function topExports(stackName: string): IWidget[] {
   const top = (title: string, name: MetricName, statistic = 'Sum') =>

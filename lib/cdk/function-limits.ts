@@ -1,9 +1,9 @@
 /**
- * The limits of a service's functions and executions, derived from its settings and those of its exports, which share them:
- * timeouts and ephemeral storage. They suffice for the export that needs most.
+ * The limits of a service's functions and executions, derived from its settings and those of its exports, which share
+ * them: timeouts and ephemeral storage. They suffice for the export that needs most.
  *
- * Timeouts are nested: request deadline < function timeout < state timeout. Each gives the inner one time to end by itself and
- * to report its error.
+ * Timeouts are nested: request deadline < function timeout < state timeout. Each gives the inner one time to end by
+ * itself and to report its error.
  */
 
 import { minUploadBytesPerSecond } from '../settings/deployed-settings.ts';
@@ -35,7 +35,7 @@ const bookkeepingTimeoutSeconds = 60;
 /** How much longer than the function's timeout a state waits: time for a cold start and for the function's response. */
 export const stateGraceSeconds = 30;
 
-/** FinishRun's /tmp holds the manifest before the upload: all that Lambda offers is enough for two million pages with cursors of 4 KB. */
+/** FinishRun's /tmp holds the manifest before the upload: enough for two million pages with cursors of 4 KB. */
 export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
@@ -72,7 +72,7 @@ export function functionLimits({ service, exports }: FunctionLimitsInput): Funct
   };
 }
 
-/** What an invocation of ExportPage needs for the largest pages of `parallel` slices. */
+/** The needs of an invocation of ExportPage for the largest pages of `parallel` slices. */
 function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], parallel: number) {
   const { maxPageBytes, totalTimeout, maxConcurrentPages } = service;
   // The pages in flight: each waits in /tmp until it is stored, and the next one is requested meanwhile.
@@ -82,7 +82,7 @@ function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], paral
   const storeSeconds = 60 + Math.ceil((parallel * maxPageBytes) / minUploadBytesPerSecond);
   // A longer wait for a slot is a state of the execution.
   const slotWaitSeconds = maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
-  // A refresh token: to wait for another process, to read the secret until it is the newest one, to exchange it, and to store the result.
+  // A refresh token: wait for another process, read the newest secret, exchange it, and store the result.
   const tokenSeconds = renewsSecret(service) ? 120 : 0;
   const fetchSeconds =
     tokenSeconds + slotWaitSeconds + Math.ceil((totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);

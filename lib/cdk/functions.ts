@@ -30,7 +30,7 @@ export interface ServiceFunctionsProps {
   readonly settings: FunctionSettings;
   readonly limits: FunctionLimits;
   readonly logs: LogGroupProps;
-  /** Of ExportPage. */
+  /** The memory of ExportPage. */
   readonly memoryMebibytes: number;
   /** Whether the functions send traces to X-Ray. */
   readonly tracing: boolean;

@@ -1,6 +1,6 @@
 /**
- * The part of a VPC that the four functions run in. All share their subnets and security groups: all read or write the bucket or the
- * table, so what the network controls must hold for each.
+ * The part of a VPC that the four functions run in. All share their subnets and security groups: all read or write the
+ * bucket or the table, so what the network controls must hold for each.
  */
 
 import { Annotations } from 'aws-cdk-lib';
@@ -64,7 +64,7 @@ function createSecurityGroup(
   return group;
 }
 
-/** An existing VPC, from the network settings: without a lookup, so that a stack can be synthesized without an account. */
+/** An existing VPC, without a lookup, so that a stack can be synthesized without an account. */
 export function importNetwork(stack: Construct, { vpcId, subnetIds, securityGroupIds }: VpcSettings): FunctionNetwork {
   const scope = new Construct(stack, 'Network');
   // CDK requires a zone, but only to find subnets, which are given here.

@@ -1,4 +1,4 @@
-/** The names of a service's resources: in the environment of its functions, and in an output for `report-exporter --stack`. */
+/** The names of a service's resources: for its functions, and in an output for `report-exporter --stack`. */
 
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';

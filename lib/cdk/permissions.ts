@@ -1,7 +1,7 @@
 /**
- * The permissions of a service's functions, action by action, and those of its consumers. No function may delete anything, or read
- * or write another service's part of the bucket and of the table. Exports of one service are separated by the code, which derives
- * every key from the export.
+ * The permissions of a service's functions, action by action, and those of its consumers. No function may delete
+ * anything, or read or write another service's part of the bucket and of the table. Exports of one service are
+ * separated by the code, which derives every key from the export.
  */
 
 import { ArnFormat, Stack } from 'aws-cdk-lib';
@@ -37,14 +37,14 @@ export function grantPageStore(role: Role, { bucket, prefix, keys, hasObjectTags
   const objects = bucket.arnForObjects(`${prefix}*`);
   const actions = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'];
   grant(role, hasObjectTags ? [...actions, 's3:PutObjectTagging'] : actions, objects);
-  // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
-  // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
-  // objects, but no content.
+  // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A
+  // condition on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes
+  // and ETags of all objects, but no content.
   grant(role, ['s3:ListBucket'], bucket.bucketArn);
   grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
 }
 
-/** The API key, which may be a refresh token that is replaced, the client certificate and the credentials for the proxy. */
+/** Grants the API key, which may be a refresh token that is replaced, the certificate and the proxy credentials. */
 export function grantSecrets(role: Role, { secret, isSecretRenewed, networkSecrets, keys }: ServiceStores): void {
   const grantUse = (each: ISecret, key: IKey | undefined, isRenewed = false) => {
     const actions = ['secretsmanager:GetSecretValue', ...(isRenewed ? ['secretsmanager:PutSecretValue'] : [])];
@@ -57,8 +57,8 @@ export function grantSecrets(role: Role, { secret, isSecretRenewed, networkSecre
 }
 
 /**
- * Lets a consumer read objects and list their folders. The same as the policy in docs/consumers.md, "Permissions". A principal in
- * another account gets it from the policies of the bucket and of the key.
+ * Lets a consumer read objects and list their folders. The same as the policy in docs/consumers.md, "Permissions". A
+ * principal in another account gets it from the policies of the bucket and of the key.
  */
 export function grantReadObjects(grantee: IGrantable, bucket: IBucket, prefix: string, key: IKey | undefined): Grant {
   const read = Grant.addToPrincipalOrResource({
@@ -89,16 +89,17 @@ export function grantReadObjects(grantee: IGrantable, bucket: IBucket, prefix: s
 }
 
 /**
- * Lets Lambda create and delete the network interfaces of a function, in this account and in subnets that another account shares
- * with it. Lambda uses the function's role for that, so the function's own code is denied the same actions.
+ * Lets Lambda create and delete the network interfaces of a function, in this account and in subnets that another
+ * account shares with it. Lambda uses the function's role for that, so the function's own code is denied the same
+ * actions.
  */
 export function grantNetworkInterfaces(role: Role, { vpcSubnets, securityGroups = [] }: FunctionNetwork): void {
   const stack = Stack.of(role);
   const arnOf = (resource: string, resourceName: string, account = stack.account) =>
     stack.formatArn({ service: 'ec2', resource, resourceName, account, arnFormat: ArnFormat.SLASH_RESOURCE_NAME });
-  // Not network-interface/*: "If you don't specify a resource ID for DeleteNetworkInterface in the execution role, your function may
-  // not be able to access the VPC. Either specify a unique resource ID, or include all resource IDs, for example
-  // "Resource": "arn:aws:ec2:us-west-2:123456789012:*/*"."
+  // Not network-interface/*: "If you don't specify a resource ID for DeleteNetworkInterface in the execution role, your
+  // function may not be able to access the VPC. Either specify a unique resource ID, or include all resource IDs, for
+  // example "Resource": "arn:aws:ec2:us-west-2:123456789012:*/*"."
   // https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
   const interfaces = arnOf('*', '*');
   // Another account may own them and share them with this one.

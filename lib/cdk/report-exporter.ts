@@ -44,11 +44,12 @@ import { createStores, logSettings } from './stores.ts';
 export interface ReportExporterProps {
   /** The service: its address and its limits, as in the settings file. `docs/settings.md` has every field. */
   readonly service: ServiceProps;
-  /** Its exports and their schedules. The name of each export is unique in the stack. `docs/settings.md` has every field. */
+  /** Its exports and their schedules. Their names are unique in the stack. `docs/settings.md` has every field. */
   readonly exports: readonly ExportProps[];
   /**
-   * The name of the service, in its part of the table, its metrics and the descriptions of its alarms: 1 to 30 lower-case letters,
-   * digits and hyphens. It is unique in the stack and in the table. If you change it, the exports begin from the start.
+   * The name of the service, in its part of the table, its metrics and the descriptions of its alarms: 1 to 30
+   * lower-case letters, digits and hyphens. It is unique in the stack and in the table. If you change it, the exports
+   * begin from the start.
    *
    * @default - derived from the path of the construct in the stack: `Reports` becomes `reports`
    */
@@ -60,30 +61,31 @@ export interface ReportExporterProps {
    */
   readonly bucket?: IBucket;
   /**
-   * The prefix of all keys in the bucket: empty, or ending with a slash. Services that share a bucket need prefixes of which none
-   * begins with another.
+   * The prefix of all keys in the bucket: empty, or ending with a slash. Services that share a bucket need prefixes of
+   * which none begins with another.
    *
    * @default - none
    */
   readonly prefix?: string;
   /**
-   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. The alarms of a
-   * table belong to the stack or construct that creates it.
+   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. The
+   * alarms of a table belong to the stack or construct that creates it.
    *
-   * @default - a table with on-demand capacity and its alarms are created; the table is retained when the stack is deleted
+   * @default - a table with on-demand capacity and its alarms are created; the table is retained when the stack is
+   *   deleted
    */
   readonly table?: ITable;
   /**
    * The secret with the API key of the service, or with what else `service.api.auth` needs.
    *
-   * @default - the secret in `service.apiKeySecret`, otherwise an empty one is created, and retained when the stack is deleted. Set its
-   * value before the first run
+   * @default - the secret in `service.apiKeySecret`, otherwise an empty one is created, and retained when the stack is
+   *   deleted. Set its value before the first run
    */
   readonly secret?: ISecret;
   /**
-   * A customer managed key. It encrypts what this construct creates: the bucket, the table, the secret, the dead-letter queue and, if this
-   * app creates the key, the log groups. It also is the key of a store that is given without knowing its own, and of the secrets with
-   * the client certificate and with the credentials for the proxy.
+   * A customer managed key. It encrypts what this construct creates: the bucket, the table, the secret, the dead-letter
+   * queue and, if this app creates the key, the log groups. It also is the key of a store that is given without knowing
+   * its own, and of the secrets with the client certificate and with the credentials for the proxy.
    *
    * @default - keys that AWS owns or manages
    */
@@ -125,8 +127,8 @@ export interface ReportExporterProps {
    */
   readonly storageClass?: StorageClass;
   /**
-   * How pages are compressed in the bucket, from the next run of each export on. With `gzip`, each page is a gzip file of its own:
-   * docs/consumers.md, "Compressed pages".
+   * How pages are compressed in the bucket, from the next run of each export on. With `gzip`, each page is a gzip file
+   * of its own: docs/consumers.md, "Compressed pages".
    *
    * @default - pages are stored as the service sends them
    */
@@ -138,15 +140,15 @@ export interface ReportExporterProps {
    */
   readonly objectTags?: Readonly<Record<string, string>>;
   /**
-   * The encryption header of every write, which some policies of existing buckets require. With a bucket or a key that has a KMS key,
-   * the header of KMS is sent instead.
+   * The encryption header of every write, which some policies of existing buckets require. With a bucket or a key that
+   * has a KMS key, the header of KMS is sent instead.
    *
    * @default - the bucket encrypts as it does by default
    */
   readonly serverSideEncryption?: 'AES256';
   /**
-   * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
-   * through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
+   * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step
+   * Functions, through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
    *
    * @default - the functions run in no VPC
    */
@@ -188,8 +190,8 @@ export interface EventRuleOptions {
 }
 
 /**
- * Exports the reports of one service to S3: a state machine, four functions and their alarms, and for each export a schedule and
- * alarms of its own.
+ * Exports the reports of one service to S3: a state machine, four functions and their alarms, and for each export a
+ * schedule and alarms of its own.
  *
  * @example
  * const reports = new ReportExporter(this, 'Reports', {
@@ -277,15 +279,15 @@ export class ReportExporter extends Construct {
     if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);
   }
 
-  /** The alarms of the service, its exports and the table, if that is created here; for an action or a composite alarm. */
+  /** The alarms of the service, its exports and the table, if created here: for an action or a composite alarm. */
   get alarms(): readonly Alarm[] {
     return this.node.findAll().filter((each) => each instanceof Alarm);
   }
 
   /**
-   * Grant permission to read what was exported: `s3:GetObject` on the objects, `s3:ListBucket` on their folders and, with a customer
-   * managed key, `kms:Decrypt` through S3. docs/consumers.md, "Permissions", has the same policy. A principal in another account gets it from the
-   * policy of the bucket, if this app created the bucket.
+   * Grant permission to read what was exported: `s3:GetObject` on the objects, `s3:ListBucket` on their folders and,
+   * with a customer managed key, `kms:Decrypt` through S3. docs/consumers.md, "Permissions", has the same policy. A
+   * principal in another account gets it from the policy of the bucket, if this app created the bucket.
    *
    * @param grantee The principal to grant to
    * @param exportName The name of an export. Default: all exports of the service
@@ -309,13 +311,15 @@ export class ReportExporter extends Construct {
   }
 
   /**
-   * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without `exportName`, it
-   * is the metric of the service, if it has one (`StartsRejected`, `WaitSeconds`), or that of the only export.
+   * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without
+   * `exportName`, it is the metric of the service, if it has one (`StartsRejected`, `WaitSeconds`), or that of the only
+   * export.
    *
    * @param name The name of the metric
    * @param exportName The name of an export
    * @param props Properties of the metric. Default: the sum over 5 minutes; for `ServiceLatency`, the average
-   * @throws ConfigurationError if there is no such metric: of an export that the service does not have, or of the whole service
+   * @throws ConfigurationError if there is no such metric: of an export that the service does not have, or of the whole
+   *   service
    */
   metric(name: MetricName, exportName?: string, props?: MetricOptions): Metric {
     this.#assertExport(exportName);
@@ -342,8 +346,8 @@ export class ReportExporter extends Construct {
 
   /**
    * Sends an event to the target when a run is published, at least once. `docs/consumers.md` and
-   * `docs/schemas/completed.v1.schema.json` describe the event. If the target is in another stack, pass that stack as `scope`,
-   * because it usually depends on this one and stacks must not depend on each other.
+   * `docs/schemas/completed.v1.schema.json` describe the event. If the target is in another stack, pass that stack as
+   * `scope`, because it usually depends on this one and stacks must not depend on each other.
    *
    * @example reports.onCompleted('Load', { export: 'nightly', target: new LambdaFunction(load) })
    * @param id The ID of the rule
@@ -356,9 +360,9 @@ export class ReportExporter extends Construct {
 
   /**
    * Sends an event to the target when an execution has failed and its retries are exhausted, at least once.
-   * `docs/schemas/failed.v1.schema.json` describes the event. Its `export` is null if the start input names no export, or if the
-   * failure could not be recorded; then it matches only a rule for all exports. An execution that is stopped or times out sends
-   * none: use alarms.
+   * `docs/schemas/failed.v1.schema.json` describes the event. Its `export` is null if the start input names no export,
+   * or if the failure could not be recorded; then it matches only a rule for all exports. An execution that is stopped
+   * or times out sends none: use alarms.
    *
    * @param id The ID of the rule
    * @param options Which export, the target, and the scope of the rule

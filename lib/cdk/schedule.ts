@@ -1,6 +1,6 @@
 /**
- * The schedules that start the exports of a service. EventBridge Scheduler delivers at least once. Repeated deliveries have the
- * same scheduled time in their input, so BeginRun recognizes them.
+ * The schedules that start the exports of a service. EventBridge Scheduler delivers at least once. Repeated deliveries
+ * have the same scheduled time in their input, so BeginRun recognizes them.
  */
 
 import { CfnResource, Duration, RemovalPolicy, Stack, TimeZone } from 'aws-cdk-lib';
@@ -58,8 +58,8 @@ export function createSchedules(
 }
 
 /**
- * Creates `group`, and so its schedules, after all other resources in `scope`. A rate starts a run at once. If the deployment then
- * fails, its rollback cannot delete a bucket that has pages.
+ * Creates `group`, and so its schedules, after all other resources in `scope`. A rate starts a run at once. If the
+ * deployment then fails, its rollback cannot delete a bucket that has pages.
  */
 export function createSchedulesLast(group: ScheduleGroup, scope: Construct): void {
   const isOfSchedules = ({ node }: CfnResource): boolean =>
@@ -88,15 +88,15 @@ function createSchedule(
       // Otherwise each target would create its own.
       role,
       input: ScheduleTargetInput.fromObject({ export: name, scheduledTime: ContextAttribute.scheduledTime }),
-      // A start fails only if Step Functions is unavailable. Retry for an hour, then raise an alarm. The maximum number of
-      // attempts is Scheduler's highest, so that the maximum event age is the effective limit.
+      // A start fails only if Step Functions is unavailable. Retry for an hour, then raise an alarm. The maximum number
+      // of attempts is Scheduler's highest, so that the maximum event age is the effective limit.
       maxEventAge: Duration.hours(1),
       retryAttempts: 185,
       deadLetterQueue,
     }),
   });
-  // A schedule does not refer to the role's policy, nor to the group, except by its name. The role refers to the group, which is
-  // created last.
+  // A schedule does not refer to the role's policy, nor to the group, except by its name. The role refers to the group,
+  // which is created last.
   schedule.node.addDependency(role);
   return schedule;
 }

@@ -1,6 +1,6 @@
 /**
- * One deployment: the services of a settings file with their exports, and the bucket, table, alarm topic and dashboard that they share.
- * CDK generates the resource names; outputs contain them.
+ * One deployment: the services of a settings file with their exports, and the bucket, table, alarm topic and dashboard
+ * that they share. CDK generates the resource names; outputs contain them.
  */
 
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
@@ -22,8 +22,8 @@ import { createBucket, createPageLogTable } from './stores.ts';
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {
   /**
-   * The services and their exports: an object as in the settings file, the path of such a file, or what `deploymentSettings` has made
-   * of it. `docs/settings.md` has every field.
+   * The services and their exports: an object as in the settings file, the path of such a file, or what
+   * `deploymentSettings` has made of it. `docs/settings.md` has every field.
    */
   readonly settings: object | string;
   /**
@@ -35,7 +35,8 @@ export interface ReportExporterStackProps extends StackProps {
 }
 
 /**
- * Deploys all services and exports of the settings, with a bucket, a table, an alarm topic and a dashboard that they share.
+ * Deploys all services and exports of the settings, with a bucket, a table, an alarm topic and a dashboard that they
+ * share.
  *
  * @example
  * new ReportExporterStack(app, 'Reports', { settings, env: { account: '123456789012', region: 'eu-central-1' } });

@@ -34,8 +34,8 @@ export interface ServiceStateMachineProps {
 
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): StateMachine {
   const { functions, bucket, prefix, eventBus, limits, logs, tracing } = props;
-  // CloudFormation replaces these. It also resolves the partition, as linters expect: to them a placeholder in the ARN of an
-  // integration is an error.
+  // CloudFormation replaces these. It also resolves the partition, as linters expect: to them a placeholder in the ARN
+  // of an integration is an error.
   const placeholder = (variable: string) => `\${${variable}}`;
   const definition = stateMachine({
     functions: byStep((step) => placeholder(`${step}Arn`)),
@@ -47,7 +47,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   });
   const logGroup = new LogGroup(scope, 'StateMachineLogs', {
     ...logs,
-    // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
+    // Groups with this prefix need no entry in the account's resource policy for log delivery, whose size is limited.
     logGroupName: `/aws/vendedlogs/states/${Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' })}`,
   });
   const machine = new StateMachine(scope, 'StateMachine', {
@@ -82,7 +82,7 @@ function grantInvokeAndPutEvents(
   eventBus.grantPutEventsTo(machine.role);
 }
 
-/** Lets the state machine continue a run in a new execution of itself. In the role's own policy, this would be a cycle. */
+/** Lets the machine continue a run in a new execution of itself. In the role's own policy, this would be a cycle. */
 function grantStartExecution(scope: Construct, machine: StateMachine): void {
   new Policy(scope, 'StartExecutionPolicy', {
     roles: [machine.role],

@@ -1,8 +1,8 @@
 /**
- * The bucket for pages and the table for the page log, which several services may share, and the secret for the API key of each
- * service. All are retained when the stack is deleted, the bucket with its policy. Bucket and secret are deleted if their creation is
- * rolled back: otherwise each failed first deployment would leave an empty one. The table is kept, because its deletion protection
- * would block the rollback.
+ * The bucket for pages and the table for the page log, which several services may share, and the secret for the API key
+ * of each service. All are retained when the stack is deleted, the bucket with its policy. Bucket and secret are
+ * deleted if their creation is rolled back: otherwise each failed first deployment would leave an empty one. The table
+ * is kept, because its deletion protection would block the rollback.
  */
 
 import { ArnFormat, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
@@ -19,7 +19,7 @@ import { needsSecret, renewsSecret } from '../service/api/auth/kinds.ts';
 import type { BucketSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
-/** What a service reads and writes. */
+/** The stores of a service, and their keys. */
 export interface ServiceStores {
   readonly serviceName: string;
   readonly bucket: IBucket;
@@ -28,7 +28,7 @@ export interface ServiceStores {
   readonly table: ITable;
   /** The API key. Undefined: the service needs none. */
   readonly secret: ISecret | undefined;
-  /** Whether its refresh token is replaced by uses. */
+  /** Whether each use of the secret replaces its refresh token. */
   readonly isSecretRenewed: boolean;
   /** The client certificate, and the credentials for the proxy. */
   readonly networkSecrets: readonly ISecret[];
@@ -129,10 +129,11 @@ export function createBucket(scope: Construct, id: string, key: IKey | undefined
 }
 
 /**
- * Denies every write of a page or a manifest without If-None-Match, so that none is ever overwritten, whatever a role or the code
- * allows. Only `latest.json` is replaced. The second condition excepts the creation and the parts of a multipart upload, which cannot
- * have the header; its completion has it. Copying an object to such a key is denied as well. In a bucket that is created here, the
- * statement applies to all of it, because services with other prefixes may share it.
+ * Denies every write of a page or a manifest without If-None-Match, so that none is ever overwritten, whatever a role
+ * or the code allows. Only `latest.json` is replaced. The second condition excepts the creation and the parts of a
+ * multipart upload, which cannot have the header; its completion has it. Copying an object to such a key is denied as
+ * well. In a bucket that is created here, the statement applies to all of it, because services with other prefixes may
+ * share it.
  *
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
  */
@@ -148,8 +149,8 @@ function overwritesStatement(objects: string): PolicyStatement {
 }
 
 /**
- * The table of the page log: partitions of each service and export, and entries that expire. Not TableV2, which is for tables in several
- * regions and, with a customer managed key, needs to know its region before deployment.
+ * The table of the page log: partitions of each service and export, and entries that expire. Not TableV2, which is for
+ * tables in several regions and, with a customer managed key, needs to know its region before deployment.
  */
 export function createPageLogTable(scope: Construct, key: IKey | undefined): ITable {
   return new Table(scope, 'PageLog', {

@@ -94,11 +94,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
         await startRun(options, configured, request, startOptions),
     };
   };
-  const openOrDescribe = async (name: string) =>
-    await open(name).catch((cause: unknown) => {
-      const error = cause instanceof Error ? cause : new Error(String(cause));
-      return { export: name, service: null, error: { name: error.name, message: error.message } };
-    });
+  const openOrDescribe = async (name: string) => await open(name).catch((cause: unknown) => unreadable(name, cause));
   return {
     name: `directory ${out}`,
     option: directoryOption(out),
@@ -111,6 +107,11 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
       state.close();
     },
   };
+}
+
+function unreadable(name: string, cause: unknown) {
+  const { name: error, message } = cause instanceof Error ? cause : new Error(String(cause));
+  return { export: name, service: null, error: { name: error, message } };
 }
 
 const isSimulated = ({ service }: LocalExport): boolean => service.baseUrl === undefined;

@@ -1,6 +1,6 @@
 /**
- * Starts the emulators once for all test files: MiniStack always, other servers if they can be installed. At the end it prints
- * which did not start, and why.
+ * Starts the emulators once for all test files: MiniStack always, other servers if they can be installed. At the end it
+ * prints which did not start, and why.
  */
 
 import type { TestProject } from 'vitest/node';

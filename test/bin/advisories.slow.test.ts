@@ -22,7 +22,7 @@ const advisory = (severity: string, title: string, versions = '>=0.0.0') => ({
 });
 const control: Advisories = { minimist: [advisory('critical', 'Prototype Pollution', '<0.2.4')] };
 
-/** Runs the script with a registry that answers each question about advisories with those of the packages in it, or with a status. */
+/** Runs the script with a registry that answers with the advisories of the given packages, or with a status. */
 async function audit(answer: Advisories | number) {
   await using directory = await temporaryDirectory();
   await using server = await listen(

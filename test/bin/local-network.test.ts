@@ -21,7 +21,7 @@ async function stateIn(out: string): Promise<string> {
   return `${await readFile(file, 'latin1')}${JSON.stringify(database.prepare('SELECT * FROM export_states').all())}`;
 }
 
-/** The files of a client of the service, in a new directory, with a settings file that has these settings of the service. */
+/** The files of a client of the service, in a new directory, with a settings file that has these settings. */
 async function aClient({ authority }: Pick<PrivateService, 'authority'>, service: object) {
   const directory = await aDirectory();
   const client = authority.issue({ name: 'exporter', passphrase });

@@ -1,4 +1,4 @@
-/** `report-exporter local --settings`: exports of a settings file on this machine, with a real service and a real directory. */
+/** `report-exporter local --settings`: exports of a settings file, with a real service and a real directory. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';

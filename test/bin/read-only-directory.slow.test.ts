@@ -1,4 +1,4 @@
-/** Commands that only read, on a directory that they may not write to: in a process of another user if the tests run as root. */
+/** Commands that read, on a directory that they may not write to: as another user if the tests run as root. */
 
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, lstatSync, readdirSync, rmSync } from 'node:fs';
@@ -106,7 +106,7 @@ describe('a directory that may only be read', () => {
     await log.replaceState({ ...state, version: state.version + 1, active: aRun({ export: 'reports' }) });
     expect(stateForReader(out)).toBe('running');
 
-    // What a kill leaves: the last change is in the log of the database only.
+    // After a kill, the last change is in the log of the database only.
     cpSync(out, killed, { recursive: true });
     lock?.release();
     log.close();

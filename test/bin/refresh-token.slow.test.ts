@@ -1,4 +1,4 @@
-/** An export with a refresh token of oidc-provider, which revokes a consent when a refresh token is used twice; interrupted and resumed. */
+/** An export with a refresh token of oidc-provider, which revokes a consent when a token is used twice. */
 
 import { globSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
@@ -19,7 +19,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return server.url;
 }
 
-/** An authorization server whose access tokens live for a second, and an API with them. A request that is held never ends. */
+/** An authorization server whose access tokens live for a second, and an API with them. A held request never ends. */
 async function startServers() {
   let provider: Provider | undefined;
   const held = { page: (_page: number) => false };
@@ -62,7 +62,7 @@ async function startServers() {
       services: { acme: { baseUrl: service, api: describedWithTokens(login) } },
       exports: [{ name: 'reports', pagesPerInvocation: 1 }],
     },
-    /** What a person stores after a consent. */
+    /** The token that a person stores after a consent. */
     consent: async (): Promise<string> => {
       const grant = new issuer.Grant({ accountId: 'ann', clientId: client.client_id });
       grant.addOIDCScope('openid offline_access');

@@ -15,7 +15,7 @@ interface PackageJson {
 
 const { bin, scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
 
-/** Runs `script` of `bin` in a checkout that requires the given version, and contains nothing but an empty command line. */
+/** Runs `script` of `bin` in a checkout that requires the given version, with an empty command line. */
 function runIn({ requiredNode }: { readonly requiredNode: string }, script: string) {
   const copy = mkdtempSync(join(tmpdir(), 'require-node-'));
   try {

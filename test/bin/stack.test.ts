@@ -1,4 +1,4 @@
-/** The commands that act on a deployment, on a stack of a hundred exports in two services. Its AWS services are mocked. */
+/** The commands that act on a deployment: a mocked stack of a hundred exports in two services. */
 
 import { readFileSync } from 'node:fs';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
@@ -115,7 +115,7 @@ describe('start', () => {
   });
 });
 
-/** As the SDK returns it. */
+/** A payload as the SDK returns it. */
 const payload = (value: unknown) => Buffer.from(JSON.stringify(value)) as never;
 
 describe('doctor', () => {
@@ -191,7 +191,7 @@ describe('doctor', () => {
     ],
     [
       'the operator may not invoke it',
-      // As the client explains it, which is mocked here.
+      // The client, which is mocked here, explains it so.
       () => Promise.reject(new ExportError('ConfigurationError', 'Access denied to lambda:InvokeFunction')),
       { state: 'warning', remedy: expect.stringContaining('lambda:InvokeFunction') },
     ],
@@ -242,7 +242,7 @@ describe('a stack with a refresh token', () => {
 });
 
 describe('the documented permissions', () => {
-  /** Those of docs/deployment.md for commands that read. */
+  /** The actions in docs/deployment.md for commands that read. */
   const documented = readFileSync('docs/deployment.md', 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('| all |') || line.startsWith('| `status`'))

@@ -1,4 +1,4 @@
-/** What others may do with a service: constructs of the app and other accounts read what was exported, start exports, read metrics. */
+/** Grants: constructs of the app and other accounts read what was exported, start exports, read metrics. */
 
 import { Duration, type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
@@ -96,7 +96,7 @@ describe('what a construct of the app is granted', () => {
 });
 
 describe('other accounts', () => {
-  /** What a policy allows principals of other accounts. */
+  /** The actions that a policy allows principals of other accounts. */
   const grantsIn = (statements: readonly Statement[]) =>
     statements
       .filter(({ Principal }) => JSON.stringify(Principal).includes(account))

@@ -1,4 +1,4 @@
-/** The logical IDs of what must not be replaced: CloudFormation creates a resource with a new ID, and orphans or deletes the old one. */
+/** The logical IDs of resources that must not be replaced: with a new ID, the old resource is orphaned or deleted. */
 
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
 import { anApp, aSchedule, deploy, deployWith, resourcesOf, someServices } from '../support/aws/cdk-deployment.ts';
 
-/** A new bucket, table or secret is empty; a new state machine has no executions, and consumers' rules may name the old one. */
+/** A new bucket, table or secret is empty. A new state machine has no executions, and rules may name the old one. */
 const kept = [
   'AWS::S3::Bucket',
   'AWS::DynamoDB::Table',

@@ -100,7 +100,7 @@ const roles: Readonly<Record<string, readonly string[]>> = {
 const listed = <Value>(value: Value | readonly Value[]): readonly Value[] =>
   Array.isArray(value) ? value : [value as Value];
 
-/** What a role of a service may do: a line for each action and resource. Resources of the service are written without its name. */
+/** The permissions of a role: a line for each action and resource, without the name of the service. */
 function grantsOf(template: Template, role: string, service = 'acme'): string[] {
   const readable = (value: unknown) => textOf(value).replaceAll(/<(\w+?)[0-9A-F]{8}(\.\w+)?>/g, '<$1$2>');
   const lines = statementsOf(template, `Services${service}${role}`).flatMap(

@@ -35,7 +35,7 @@ export interface EditedPageLogHarness {
   cleanup(): Promise<void>;
 }
 
-/** What is stored after an edit of the fields of a record, or of its checksum, which is text in any store. */
+/** The stored text after an edit of the fields of a record, or of its checksum. */
 export function editStored(
   { json, checksum }: { readonly json?: unknown; readonly checksum?: unknown },
   change: (record: StoredRecord) => StoredRecord,

@@ -85,7 +85,7 @@ export function pageStoreContract(
         const bytes = await readPage(key);
         return bytes && Buffer.from(bytes).toString();
       };
-      /** What is known about the object of a compressed page. */
+      /** The facts of a compressed page's object. */
       const formOf = async (key: string) => {
         const object = (await harness.read(key)) ?? new Uint8Array();
         return compression && { compression, storedBytes: object.length, storedSha256: sha256Of(object) };

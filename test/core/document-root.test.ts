@@ -218,7 +218,7 @@ describe('service.rootElement', () => {
     const { bench: unpublished, resume } = cutOffAt('before the manifest is written', { script: errorsIf(() => true) });
     await unpublished.start();
     resume();
-    // What is being published is published as it began.
+    // A run that is being published is published as it began.
     completed(await unpublished.with(named('reports')).start());
   });
 });

@@ -26,7 +26,7 @@ function sliced(
 
 const countOf = (run: Run): number => run.slices?.count ?? 1;
 
-/** What is needed of a completed run: so many pages in a day. */
+/** A completed run with so many pages in a day. */
 const aDayWith = (pages: number) =>
   ({
     completedAt: at('2026-11-20T00:00:00Z'),

@@ -1,4 +1,4 @@
-/** The deployed bundles: each is one file that runs by itself, with the modules that the function needs and no others. */
+/** The deployed bundles: each is one file that runs by itself, with the modules that the function needs only. */
 
 import { execFile } from 'node:child_process';
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
@@ -155,7 +155,7 @@ describe('a bundle contains', () => {
   it.each(functionNames)('neither CDK nor what only operators and tests need: %s', (name) => {
     const inputs = bundles[name].inputs.join('\n');
     expect(inputs).toContain('lib/core/errors.ts');
-    // Of the credential providers, Lambda needs that of the environment. Zod and undici are imported by file.
+    // Lambda needs the credential provider of the environment only. Zod and undici are imported by file.
     expect(inputs).not.toMatch(
       /node_modules\/(aws-cdk-lib|constructs|commander|esbuild|@aws-sdk\/(client-(cloudformation|lambda|scheduler)|credential-provider-node|nested-clients)|zod\/v4\/classic|undici\/index\.js)\b/,
     );

@@ -1,6 +1,7 @@
 /**
- * What only the functions add to the protocol: log lines, metrics, events, their settings, and their invocations. With the real state
- * machine, a simulator of the service, and AWS over real HTTP. The simulation runs the same functions through their protocol.
+ * What only the functions add to the protocol: log lines, metrics, events, their settings, and their invocations. With
+ * the real state machine, a simulator of the service, and AWS over real HTTP. The simulation runs the same functions
+ * through their protocol.
  */
 
 import { writeFile } from 'node:fs/promises';

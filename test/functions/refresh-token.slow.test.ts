@@ -1,4 +1,4 @@
-/** The functions of a service with a refresh token: all exports and containers share it, and no page is lost with a consent. */
+/** A service with a refresh token: all exports and containers share it, and no page is lost with a consent. */
 
 import { describe, expect, it } from 'vitest';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';

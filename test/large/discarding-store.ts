@@ -1,7 +1,8 @@
 /**
- * A page store that discards bodies, for runs with more pages than fit into memory. It keeps only the number of pages: those of
- * `numbered-pages` are stored in order, and their metadata follows from their numbers. Every page is checked against it. The
- * manifest goes to a file.
+ * A page store that discards bodies, for runs with more pages than fit into memory. It keeps only the number of pages:
+ * those of
+ * `numbered-pages` are stored in order, and their metadata follows from their numbers. Every page is checked against
+ * it. The manifest goes to a file.
  */
 
 import { createHash } from 'node:crypto';

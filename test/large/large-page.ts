@@ -1,9 +1,9 @@
 /**
- * Pages of 2 GiB, one of each format, that are never in memory: their blocks are generated when they are needed, and are the same
- * each time. So the process that sends a page and the one that checks it need not share it.
+ * Pages of 2 GiB, one of each format, that are never in memory: their blocks are generated when they are needed, and
+ * are the same each time. So the process that sends a page and the one that checks it need not share it.
  *
- * Most of a page is reports with all kinds of markup. In the middle is one report whose attachment is a gigabyte of text. Each
- * block contains its number, so that lost, repeated or exchanged blocks change the hash.
+ * Most of a page is reports with all kinds of markup. In the middle is one report whose attachment is a gigabyte of
+ * text. Each block contains its number, so that lost, repeated or exchanged blocks change the hash.
  */
 
 import { createHash } from 'node:crypto';
@@ -160,7 +160,7 @@ const tinyPages: Readonly<Record<Format, readonly [contentType: string, body: st
   json: ['application/json', '{"data":[{"id":"first"}],"next":"second"}'],
 };
 
-/** A service of runs with a tiny page and a large one; the path is the format. XML has a content-length, and JSON comes in chunks. */
+/** A service of runs with a tiny page and a large one; the path is the format. XML has a content-length. */
 export async function startLargePageService() {
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://service');

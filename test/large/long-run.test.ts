@@ -11,16 +11,16 @@ import { type TemporaryDirectory, temporaryDirectory } from '../support/temporar
 import type { MemorySample, LongRunResult } from './children/export-long-run.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
 
-/** What holds of a quarter of a million holds of a million, which takes four times as long: LONG_RUN_PAGES=1000000. */
+/** A quarter of a million pages show the same as a million, which takes four times as long: LONG_RUN_PAGES=1000000. */
 const pages = Number(process.env.LONG_RUN_PAGES ?? 250_000);
 const mebibyte = 1024 * 1024;
 const { iterationsPerExecution } = exportSettingsSchema.parse({ name: 'reports' });
 
-/** From the first tenth to the last page. One number kept per page would be 8 bytes each: 7.2 bytes for each page of the run. */
+/** From the first tenth to the last page. One number kept per page would be 7.2 bytes for each page of the run. */
 const maxHeapGrowth = 6 * pages;
 /**
- * Coarser, as V8 does not return free memory at once. It includes 8 MB for the digests of the cursors, and the listing of the store
- * beside the reading of the log.
+ * Coarser, as V8 does not return free memory at once. It includes 8 MB for the digests of the cursors, and the listing
+ * of the store beside the reading of the log.
  */
 const maxResidentGrowth = 40 * mebibyte;
 
@@ -120,8 +120,8 @@ function printFigures({ memory, executions, maxResidentBytes }: LongRunResult): 
 const requiredBytes = 2_048 * mebibyte;
 
 /**
- * Where the page log and the manifest are written: into memory if the machine has a file system there, since a million commits to a
- * disk take half an hour and power loss is not tested here. @throws Error if no directory has enough space
+ * Where the page log and the manifest are written: into memory if the machine has a file system there, since a million
+ * commits to a disk take half an hour and power loss is not tested here. @throws Error if no directory has enough space
  */
 async function findScratchDirectory(): Promise<string> {
   const candidates = ['/dev/shm', tmpdir()];

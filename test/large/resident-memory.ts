@@ -1,8 +1,9 @@
 /**
  * How much of the machine's memory this process uses.
  *
- * Samples cover one period but miss what comes and goes between two of them. The kernel's high-water mark misses nothing but
- * covers the whole life of the process. The greater of the two is right if the process was small before the period.
+ * Samples cover one period but miss what comes and goes between two of them. The kernel's high-water mark misses
+ * nothing but covers the whole life of the process. The greater of the two is right if the process was small before the
+ * period.
  */
 
 import { readFileSync } from 'node:fs';

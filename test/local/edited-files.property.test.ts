@@ -1,4 +1,4 @@
-/** After arbitrary manual edits of the directory and its SQLite files, a run publishes a correct manifest or fails with a known error. */
+/** After any edits of directory and SQLite files, a run publishes correctly or fails with a known error. */
 
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

@@ -10,10 +10,10 @@ import { execute, executionArn, type Functions, stepFunctions } from '../support
 import { type Script, someReports } from '../support/export/scripted-service.ts';
 import { cases, fc, test } from '../support/property.ts';
 
-/** What a start looks like from outside. */
+/** The visible effects of a start. */
 interface Observed {
   readonly status: string;
-  /** Of a completed run its result, of a failed one what FailRun has recorded, or the error if it could not. */
+  /** The result of a completed run; for a failed one, the record of FailRun, or the error if there is none. */
   readonly detail: unknown;
   readonly retries: readonly string[];
   readonly waits: readonly number[];

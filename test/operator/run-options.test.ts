@@ -1,4 +1,4 @@
-/** What a run is started with on the command line. */
+/** The options of a run on the command line. */
 
 import { describe, expect, it } from 'vitest';
 import { checkService, readBounds, readMaxAttempts, readStartRequest } from '../../lib/operator/run-options.ts';

@@ -31,7 +31,7 @@ const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find
 const runOf = (bench: Bench) => /run=([^/]+)/.exec(keyOf(bench, 'manifest.json'))?.[1];
 const messagesOf = ({ findings }: VerifiedRun) => findings.map(({ message }) => message);
 
-/** What is done to the object whose key ends like this, which need not exist, and what is found; undefined: it is deleted. */
+/** A change of the object whose key ends like this, and the finding. undefined: it is deleted. */
 type Damage = readonly [ends: string, finding: RegExp, change: (text: string) => string | undefined];
 
 function edit(bench: Bench, ends: string, change: Damage[2]): void {

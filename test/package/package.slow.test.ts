@@ -1,5 +1,6 @@
 /**
- * The package: what its tarball contains, and how it works where it is installed. In one file, because packing replaces `dist`.
+ * The package: what its tarball contains, and how it works where it is installed. In one file, because packing replaces
+ * `dist`.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -323,7 +324,7 @@ describe('the installed constructs', () => {
   });
 });
 
-/** As the recipes say it. */
+/** The CDK app in the recipes. */
 const recipesApp = `
 import { App } from 'aws-cdk-lib';
 import { ReportExporterStack } from 'report-exporter';

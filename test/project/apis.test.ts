@@ -1,4 +1,4 @@
-/** The descriptions in docs/apis are valid, and describe APIs that can be exported: the simulator serves each of them. */
+/** The descriptions in docs/apis are valid, and describe APIs that can be exported from the simulator. */
 
 import { generateKeyPairSync } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';

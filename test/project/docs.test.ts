@@ -79,7 +79,7 @@ describe('the package', () => {
   ];
   const files = packed.files.map(({ path }) => path);
 
-  /** What is wrong with a link in the package's file `page`. */
+  /** The problem of a link in the package's file `page`. */
   function problemOf(page: string, target: string): string | undefined {
     if (target.startsWith('https://')) return undefined;
     const [path = '', anchor] = target.split('#');

@@ -53,7 +53,8 @@ const importTable: Readonly<Record<string, Module>> = {
 };
 
 /**
- * The layers of each module, lowest first: a layer may import itself and those before it. A layer is a folder or a file;
+ * The layers of each module, lowest first: a layer may import itself and those before it. A layer is a folder or a
+ * file;
  * `.` is every file that no other layer names.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {

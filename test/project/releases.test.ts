@@ -1,4 +1,4 @@
-/** Keeps a release possible: one version, a changelog with a section for it, and the notes that the release workflow publishes. */
+/** Keeps a release possible: one version, a changelog with a section for it, and the notes of the workflow. */
 
 import { globSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ const { version } = JSON.parse(textOf('package.json')) as { readonly version: st
 const versionPattern = /^(\d+)\.(\d+)\.(\d+)$/;
 const sortKey = (name: string) => name.replaceAll(/\d+/g, (number) => number.padStart(6, '0'));
 
-/** Of CHANGELOG.md. */
+/** The headings of CHANGELOG.md. */
 const headings = [...textOf('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading = '']) => heading);
 const releases = headings.slice(1).map((heading) => {
   const [, name = '', date = ''] = /^(\S+) - (\d{4}-\d\d-\d\d)$/.exec(heading) ?? [];

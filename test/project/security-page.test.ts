@@ -1,4 +1,4 @@
-/** Keeps docs/security.md true: the footnote of each statement names test files that exist, or says why there are none. */
+/** Keeps docs/security.md true: the footnote of each statement names test files, or says why there are none. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -37,7 +37,7 @@ async function anExport() {
   const services = { acme: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' } };
   const exports = [{ name: 'daily', size: 2, since: { overlap: 'P365D' } }];
   const env = { REPORT_EXPORT_API_KEY: apiKey };
-  /** Each run has the reports of the one before it, too. Runs with and without compression, or slices, may follow each other. */
+  /** Each run also has the reports of the one before. Runs with and without compression, or slices, may alternate. */
   const run = async (...more: readonly string[]): Promise<PublishedRun> => {
     const bucket = more.includes('compressed') ? { compression: 'gzip' } : {};
     await writeFile(file, JSON.stringify({ services, exports, bucket }));
@@ -391,7 +391,7 @@ describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
 
     // An export has its own record.
     await writeFile(join(folder, 'last-weekly'), '1000000\n');
-    // What is processed already is not processed again.
+    // Processed runs are not processed again.
     await rm(join(folder, `${second.summary.run}.pages`));
     const third = await run();
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });

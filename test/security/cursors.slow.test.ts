@@ -1,7 +1,7 @@
 /**
- * A cursor is opaque (docs/service-contract.md, section 2.2): whatever it contains, it returns to the service unchanged, in the
- * query or the body, with either store and either page log, also if a process dies between the two writes of a page and the
- * next one knows the cursor only from the store.
+ * A cursor is opaque (docs/service-contract.md, section 2.2): whatever it contains, it returns to the service
+ * unchanged, in the query or the body, with either store and either page log, also if a process dies between the two
+ * writes of a page and the next one knows the cursor only from the store.
  */
 
 import { decodeText } from '../../lib/service/api/next/cursor-text.ts';
@@ -115,7 +115,7 @@ function failingBeforeEachEntry(log: PageLog): PageLog {
   };
 }
 
-/** Returns one cursor after another, each in response to the one before. `received` lists the cursors of the requests. */
+/** Returns one cursor after another, each in response to the one before. `received` lists the requested cursors. */
 function cursorService() {
   const received: (string | null)[] = [];
   const respond = (target: string, body: string) => {
@@ -166,8 +166,8 @@ function expectAllCursorsUnchanged({ entries, manifest, received }: Awaited<Retu
   expect(entries.map(({ nextCursor }) => textOf(nextCursor))).toEqual([...cursors, null]);
   expect(entries.map(({ cursor }) => textOf(cursor))).toEqual([null, ...cursors]);
   expect(manifest.pages.map(({ cursor }) => textOf(cursor))).toEqual([null, ...cursors]);
-  // Although each page was stored by an attempt that failed, none was requested twice, except for page 1: a run without a logged page
-  // is replaced by the next start.
+  // Although each page was stored by an attempt that failed, none was requested twice, except for page 1: a run without
+  // a logged page is replaced by the next start.
   expect(received).toEqual([null, null, ...cursors]);
 }
 

@@ -1,10 +1,10 @@
 /**
- * Neither the API key nor any other field of the secret becomes visible, whatever fails and however the service repeats the
- * key: in no log line, metric, error, event, payload, item, object or file, in none of the encodings below.
+ * Neither the API key nor any other field of the secret becomes visible, whatever fails and however the service repeats
+ * the key: in no log line, metric, error, event, payload, item, object or file, in none of the encodings below.
  *
- * The bodies of pages are the exception: they are stored byte for byte, so a service that writes the key into its reports
- * has published it itself. A key in a cursor or a content type would spread into manifests, metadata and logs; such a
- * response breaks the contract.
+ * The bodies of pages are the exception: they are stored byte for byte, so a service that writes the key into its
+ * reports has published it itself. A key in a cursor or a content type would spread into manifests, metadata and logs;
+ * such a response breaks the contract.
  */
 
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';

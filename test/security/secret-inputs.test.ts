@@ -1,4 +1,4 @@
-/** Secrets enter by Secrets Manager, environment variables and files alone: never by settings or arguments, which others can read. */
+/** Secrets come from Secrets Manager, environment variables and files: never from settings or arguments. */
 
 import { describe, expect, it } from 'vitest';
 import { settingsJsonSchema } from '../../lib/api/settings-schema.ts';

@@ -1,6 +1,6 @@
 /**
- * Arbitrary settings and start input: they are either accepted, with the same meaning every time, or rejected with the path
- * of every problem, in a message that is printable and of limited length.
+ * Arbitrary settings and start input: they are either accepted, with the same meaning every time, or rejected with the
+ * path of every problem, in a message that is printable and of limited length.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -76,7 +76,7 @@ function expectStable<Schema extends z.ZodMiniType<object>>(
   }
   const { accepted } = outcome;
   expect(parseSettings(schema, value, 'settings')).toEqual(accepted);
-  // As the functions read it from their settings file.
+  // The functions read it so from their settings file.
   expect(JSON.parse(JSON.stringify(accepted))).toEqual(accepted);
   const deserialized: unknown = JSON.parse(JSON.stringify(value));
   if (isDeepStrictEqual(deserialized, value)) expect(parseSettings(schema, deserialized, 'settings')).toEqual(accepted);
@@ -149,7 +149,7 @@ describe('an arbitrary start input', () => {
         expect(after).toEqual(before);
         return;
       }
-      // What is stored, and what the execution's history contains, is small.
+      // The stored records and the execution's history are small.
       expect(JSON.stringify(outcome).length).toBeLessThan(1_024);
       expect(JSON.stringify(after ?? null).length).toBeLessThan(4_096);
       expect(JSON.stringify(bench.events).length).toBeLessThan(4_096);

@@ -16,7 +16,7 @@ import { parseSettings, problemsOfFile } from '../support/settings-file.ts';
 const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
 const anExport = (settings: object) => parseSettings(exportSettingsSchema, { name: 'reports', ...settings }, 'export');
 
-/** What is wrong with a file that has this service and this export. */
+/** The problems of a file that has this service and this export. */
 const problemsOf = (of: object, settings: object) =>
   problemsOfFile(
     JSON.stringify({

@@ -4,7 +4,7 @@ import { problemsOfFile } from '../support/settings-file.ts';
 const schedule = { expression: 'rate(1 hour)' };
 const anApi = { request: { path: '/v1' }, next: { from: 'link' }, page: { format: 'ndjson' } };
 
-/** What is wrong with a settings file that has these fields, too. */
+/** The problems of a settings file that also has these fields. */
 function problemsOf(added: { readonly [place in 'file' | 'service' | 'export' | 'schedule']?: object }): string[] {
   const value = {
     services: { acme: { baseUrl: 'https://reports.example.com', ...added.service } },

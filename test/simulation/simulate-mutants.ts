@@ -1,6 +1,6 @@
 /**
- * `npm run simulate:mutants`: breaks the protocol in many ways, one at a time, and checks that the simulation finds each. With `-- 3/10`,
- * the third of ten parts of them.
+ * `npm run simulate:mutants`: breaks the protocol in many ways, one at a time, and checks that the simulation finds
+ * each. With `-- 3/10`, the third of ten parts of them.
  */
 
 import { execFile } from 'node:child_process';

@@ -10,7 +10,8 @@ describe('a simulated history', () => {
     expect((await runHistory({ seed, pages })).violation).toBeUndefined();
   });
 
-  // In the last one, a response in gzip is no page: its beginning was decompressed in a thread, which virtual time does not await.
+  // In the last one, a response in gzip is no page: its beginning was decompressed in a thread, which virtual time does
+  // not await.
   const plans = [
     { seed: '1', pages: 6 },
     { seed: '2', pages: 6 },

@@ -1,4 +1,4 @@
-/** `npm run simulate`: runs the export in a simulated world full of faults and checks the invariants. docs/simulation.md */
+/** `npm run simulate`: runs the export in a world full of faults and checks the invariants. docs/simulation.md */
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';

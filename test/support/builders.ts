@@ -162,7 +162,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
   });
 }
 
-/** That of `anExportRequest`. */
+/** A watermark of `anExportRequest`. */
 export function aWatermark(overrides: Partial<Watermark> = {}): Watermark {
   const { source, filter, api } = anExportRequest();
   return { instant: at('2026-11-19T02:00:00Z'), source, filter, requestSha256: api.requestSha256, ...overrides };

@@ -1,6 +1,6 @@
 /**
- * Searches output for secrets in any encoding: escaped for JSON, URLs or HTML, repeatedly and in any combination, in another
- * letter case, with invisible characters in between, in hexadecimal or in Base64.
+ * Searches output for secrets in any encoding: escaped for JSON, URLs or HTML, repeatedly and in any combination, in
+ * another letter case, with invisible characters in between, in hexadecimal or in Base64.
  */
 
 import { inspect } from 'node:util';
@@ -46,7 +46,7 @@ function tracesOf(secret: string): readonly (readonly [as: string, trace: string
 
 const htmlNames: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
-/** `text` with all escapes undone repeatedly, without backslashes, whitespace and invisible characters, in lower case. */
+/** `text` without escapes, backslashes, whitespace and invisible characters, in lower case. */
 function normalize(text: string): string {
   let result = text.replace(/[\s\p{C}]/gu, '');
   for (let before = ''; before !== result;) {

@@ -21,7 +21,7 @@ export function parseSettings<Schema extends z.ZodMiniType<object>>(
   return data;
 }
 
-/** What is wrong with `some.json`, a settings file with this text; nothing if it is valid. */
+/** The problems of `some.json`, a settings file with this text; none if it is valid. */
 export function problemsOfFile(text: string): string[] {
   const directory = mkdtempSync(join(tmpdir(), 'report-exporter-'));
   const path = join(directory, 'some.json');

@@ -1,6 +1,7 @@
 /**
- * `npm run check:templates`: cdk-nag and cfn-lint on templates with default, full and minimal settings. Every warning is an error. A
- * template with a known fault is checked each time, too: a linter that finds nothing in it does not work.
+ * `npm run check:templates`: cdk-nag and cfn-lint on templates with default, full and minimal settings. Every warning
+ * is an error. A template with a known fault is checked each time, too: a linter that finds nothing in it does not
+ * work.
  */
 
 import { execFile } from 'node:child_process';
@@ -26,7 +27,7 @@ const schedule = {
 };
 const service = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };
 
-/** The settings by the name of the template. `full` has every kind of resource, so add settings that create or change one. */
+/** The settings by the name of the template. `full` has every kind of resource: add settings that create one. */
 const deployments: Readonly<Record<string, object>> = {
   default: JSON.parse(readFileSync(join(root, 'report-exporter.json'), 'utf8')) as object,
   full: {
@@ -77,7 +78,7 @@ const faultyTemplate = {
   },
 };
 
-/** CDK makes functions, state machines and schedules depend on the policies of their role, and so on the role as well. */
+/** CDK makes functions, state machines and schedules depend on policies of their role, and so on the role as well. */
 const ignoredRules = ['W3005'];
 
 /** Synthesizes the stack, and rejects findings of cdk-nag. */

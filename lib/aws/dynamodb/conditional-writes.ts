@@ -1,6 +1,6 @@
 /**
- * Reads and conditional writes of single items. The SDK retries a write whose response was lost, and the retry finds what the first
- * attempt wrote: an item with the token of this write counts as written.
+ * Reads and conditional writes of single items. The SDK retries a write whose response was lost, and the retry finds
+ * what the first attempt wrote: an item with the token of this write counts as written.
  */
 
 import {

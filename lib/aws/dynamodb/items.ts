@@ -1,6 +1,7 @@
 /**
- * The items of the page log's table. A record is stored as JSON text: DynamoDB does not preserve the order of names, empty names,
- * or every number. The partition key names the service and the export: IAM policies restrict access by the service.
+ * The items of the page log's table. A record is stored as JSON text: DynamoDB does not preserve the order of names,
+ * empty names, or every number. The partition key names the service and the export: IAM policies restrict access by the
+ * service.
  */
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
@@ -11,7 +12,7 @@ import { toStoredRecord } from '../../core/storage/stored-records.ts';
 export type Item = Record<string, AttributeValue>;
 export type KeyedItem = Item & ItemKey;
 
-/** `pk` is a partition of the service; `sk` is `state`, or names the bounds of a bounded run, or the run, the slice and the page. */
+/** `pk` is a partition of the service. `sk` is `state`, or has the bounds of a bounded run, or run, slice and page. */
 export interface ItemKey {
   readonly pk: AttributeValue.SMember;
   readonly sk: AttributeValue.SMember;
@@ -19,7 +20,7 @@ export interface ItemKey {
 
 const keyOf = (pk: string, sk: string): ItemKey => ({ pk: { S: pk }, sk: { S: sk } });
 
-/** Neither name contains a slash. */
+/** The names contain no slash. */
 export const partitionOf = (service: string, exportName: string): string => `${service}/${exportName}`;
 
 /** What the slots of a service are for: pages, or changes of its secret. */
@@ -31,7 +32,7 @@ export const slotsKey = (service: string, of: SlotsOf = 'slots'): ItemKey => key
 /** Has the digest of the secret that was stored last. */
 export const storedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'stored');
 
-/** Of the state of an export, or of a bounded run: what follows the slash in its name is in the sort key. */
+/** The key of a state. For a bounded run, the bounds after the slash in its name are in the sort key. */
 export function stateKey(service: string, stateName: string): ItemKey {
   const [exportName = '', ...bounds] = stateName.split('/');
   return keyOf(partitionOf(service, exportName), bounds.length === 0 ? 'state' : `${boundedPrefix}${bounds.join('/')}`);
@@ -50,10 +51,10 @@ export const entryKey = (service: string, entry: ChainRef & Pick<PageEntry, 'pag
 
 /** The common prefix of the sort keys of a run's entries. A run ID has no `#`, so no other run shares it. */
 const runPrefix = ({ run }: Pick<RunRef, 'run'>): string => `run#${run}#`;
-/** Of a run with several slices. */
+/** The common prefix of the sort keys of all entries of a sliced run. */
 export const slicesPrefix = (run: Pick<RunRef, 'run'>): string => `${runPrefix(run)}slice#`;
 
-/** Of the entries of a run with one slice, or of one attempt of a slice. Four digits, so that they sort by slice. */
+/** The common prefix of a chain's entries. Four digits, so that entries sort by slice. */
 export const entriesPrefix = ({ run, slice, attempt }: Pick<ChainRef, 'run' | 'slice' | 'attempt'>): string =>
   slice === undefined
     ? `${runPrefix({ run })}page#`

@@ -2,8 +2,8 @@
  * Stores export states and page-log entries in one DynamoDB table. A page counts as exported once it is logged here, so
  * every write is conditional and every read strongly consistent.
  *
- * The SDK retries a write whose response was lost, and the retry finds what the first attempt wrote. An existing entry is
- * adopted, regardless of which attempt wrote it. States are replaced as in `conditional-writes.ts`.
+ * The SDK retries a write whose response was lost, and the retry finds what the first attempt wrote. An existing entry
+ * is adopted, regardless of which attempt wrote it. States are replaced as in `conditional-writes.ts`.
  */
 
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';

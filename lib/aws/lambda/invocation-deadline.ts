@@ -14,7 +14,7 @@ export interface InvocationDeadline extends Disposable {
   readonly signal: AbortSignal;
   /** Until when a Retry-After may be waited out: a whole request still fits in after it. By the monotonic clock. */
   readonly retryAfterDeadline: number;
-  /** Whether there is time for one request and for storing two pages of each slice: a page waits for its predecessor to be stored. */
+  /** Whether a request, and storing two pages of each slice, fit in: a page is stored after its predecessor. */
   readonly hasTime: () => boolean;
   /** The lease of a slot, in milliseconds: until a request that begins with the slot in use has ended. */
   readonly leaseMs: number;

@@ -1,4 +1,4 @@
-/** The page store of a function. In a file of its own: two of the functions have none, and their bundles no client of S3. */
+/** The page store of a function, in a file of its own: the bundles of functions without one contain no client of S3. */
 
 import { S3Client } from '@aws-sdk/client-s3';
 import type { PageStore } from '../../core/ports.ts';

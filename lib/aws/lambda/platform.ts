@@ -1,4 +1,4 @@
-/** What a function uses from outside its process. The simulation replaces all of it, and nothing else of a function. */
+/** Everything that a function uses from outside its process. The simulation replaces it, and nothing else. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import type { Runtime } from '../../core/ports.ts';
@@ -27,7 +27,7 @@ export interface Platform {
   readonly openSpoolFile?: (() => SpoolFile) | undefined;
   /** The size of the parts in which large bodies are uploaded. Absent: 8 MiB. */
   readonly partBytes?: number | undefined;
-  /** How many pages an invocation has in flight at most. Absent: 2, for which the function's memory and storage suffice. */
+  /** The most pages in flight in an invocation. Absent: 2, for which memory and storage of the function suffice. */
   readonly maxInFlight?: number | undefined;
 }
 

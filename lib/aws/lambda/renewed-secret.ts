@@ -1,9 +1,10 @@
 /**
- * A secret whose refresh token each use replaces. One process at a time uses it: the one that has the only slot of a record in the table. It
- * stores the new token as a version of the secret before it returns the slot.
+ * A secret whose refresh token each use replaces. One process at a time uses it: the one that has the only slot of a
+ * record in the table. It stores the new token as a version of the secret before it returns the slot.
  *
- * A read of Secrets Manager may return what was replaced a moment ago, and a refresh token that is sent twice is revoked with its successors.
- * So the table also has the digest of the secret that was stored last, and any other secret is read again.
+ * A read of Secrets Manager may return what was replaced a moment ago, and a refresh token that is sent twice is
+ * revoked with its successors. So the table also has the digest of the secret that was stored last, and any other
+ * secret is read again.
  */
 
 import { createHash } from 'node:crypto';
@@ -21,10 +22,10 @@ import { storeSecret } from '../secrets.ts';
 const maxWaitMs = 30_000;
 /** A token that is not sent so soon after the slot was taken is not sent. */
 const maxHoldMs = 30_000;
-/** Covers that, the exchange, and the time to store its result. */
+/** Covers `maxHoldMs`, the exchange, and the time to store its result. */
 const leaseMs = 180_000;
 const maxStoreMs = 90_000;
-/** Nor is one for which the invocation has less time: half a minute for the exchange, and another one to store its result. */
+/** A token is sent only if so much time is left: half a minute to exchange it, and half to store the result. */
 const minRemainingMs = 60_000;
 /** A secret that is still another one after 15 s is not outdated: a person has stored it. */
 const maxReads = 5;
@@ -66,7 +67,7 @@ export function createRenewedSecret({
           await runtime.sleep(500 * 2 ** reads);
           newest = await source.refresh();
         }
-        // Shows that it can be written, before the first token is replaced. It takes no effect: what was read may be outdated.
+        // Before the first token is replaced, a version without effect shows that the secret can be written.
         if (digest === undefined) await storeSecret(secretsManager, secretId, newest, ['REPORT_EXPORTER_TRIAL']);
         const next = await change(newest, () => {
           if (heldMs() > maxHoldMs)
@@ -76,7 +77,7 @@ export function createRenewedSecret({
         });
         if (next !== newest) {
           const note = putIf({ ...key, ...toAttributes({ json: digestOf(next) }) }, {});
-          // First: if the function is killed in between, what was read before is not taken for the newest. Storing matters more.
+          // The digest first: after a kill in between, the replaced token is not taken for the newest one.
           await note.catch(() => {});
           await storePersistently(next, heldMs);
           await note;
@@ -99,7 +100,7 @@ export function createRenewedSecret({
     }
   }
 
-  /** What is not stored is lost: the server has replaced the refresh token. */
+  /** Retries: the server has replaced the refresh token, and a new one that is not stored is lost. */
   async function storePersistently(next: string, heldMs: () => number): Promise<void> {
     for (let delayMs = 1_000; ; delayMs *= 2) {
       try {

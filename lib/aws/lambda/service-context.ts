@@ -1,4 +1,4 @@
-/** What a function has for all its invocations: the settings of its service, and the dependencies that every step has. */
+/** The context of all invocations of a function: the settings of its service, and the dependencies of every step. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,8 @@ export interface ServiceContext {
   readonly objects: ObjectSettings | undefined;
   readonly dynamoDb: DynamoDBClient;
   /**
-   * The dependencies of one invocation, for the export that `input` names, or its bounded run. From here on, telemetry names it.
+   * The dependencies of one invocation, for the export that `input` names, or its bounded run. From here on, telemetry
+   * names it.
    * @throws ConfigurationError if the service has no such export
    */
   dependenciesFor(

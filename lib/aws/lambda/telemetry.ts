@@ -28,7 +28,7 @@ export interface TelemetryOutput {
 interface LineLogger {
   /** Adds fields to each later line. */
   appendKeys(fields: Record<string, unknown>): void;
-  /** Removes all that were added. */
+  /** Removes the added fields. */
   resetKeys(): void;
   info(message: string, fields: Record<string, unknown>): void;
   error(message: string, fields: Record<string, unknown>): void;
@@ -58,7 +58,7 @@ export function createTelemetry(output: TelemetryOutput) {
   const logger = output.createLogger();
   let deployment = '';
   let serviceTotals: MetricSet | undefined;
-  /** Of the export of this invocation. */
+  /** The metrics of the export of this invocation. */
   let metrics: MetricSet | undefined;
 
   const count = (metric: MetricName, value: number) => {
@@ -123,7 +123,7 @@ const isRejectedStart = ({ run, error }: Pick<FailedRun, 'run' | 'error'>): bool
 
 type Values = { readonly [metric in MetricName]?: number | null | undefined };
 
-/** What an event counts. The error of an invocation that exported no page counts as a failed attempt. */
+/** The metrics of each event. An error of an invocation that exported no page is counted as a failed attempt. */
 const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<ExportEvent, { event: Name }>) => Values } =
   {
     'run-started': () => ({ RunsStarted: 1 }),

@@ -19,9 +19,9 @@ import {
 const maxAttempts = 30;
 
 /**
- * Writes `latest`, unless the object holds a pointer with a higher sequence that belongs to a run that has begun. The write
- * is conditional on the pointer that was read (If-Match), so the slower of two writers reads again instead of overwriting
- * the newer pointer.
+ * Writes `latest`, unless the object holds a pointer with a higher sequence that belongs to a run that has begun. The
+ * write is conditional on the pointer that was read (If-Match), so the slower of two writers reads again instead of
+ * overwriting the newer pointer.
  */
 export async function replaceLatestObject(
   object: S3Object,

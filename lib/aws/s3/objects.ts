@@ -1,6 +1,6 @@
 /**
- * Operations on S3 objects: create one atomically and only if it does not exist, look at one that may not exist, read and
- * list.
+ * Operations on S3 objects: create one atomically and only if it does not exist, look at one that may not exist, read
+ * and list.
  */
 
 import { Readable } from 'node:stream';
@@ -33,8 +33,8 @@ export interface S3Object {
 export type ObjectEncryption = Pick<PutObjectCommandInput, 'ServerSideEncryption' | 'SSEKMSKeyId' | 'BucketKeyEnabled'>;
 
 /**
- * Every write names the key: an existing bucket may have another default, and a bucket policy may reject writes that name none.
- * With a bucket key, S3 asks KMS for a data key for many objects at once.
+ * Every write names the key: an existing bucket may have another default, and a bucket policy may reject writes that
+ * name none. With a bucket key, S3 asks KMS for a data key for many objects at once.
  */
 export const encryptionWith = ({
   bucketKeyArn,
@@ -49,7 +49,7 @@ export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
 
 export type NewBody = Digest & Pick<Spool, 'read'>;
 
-/** What an object has besides its bytes. */
+/** The properties of a new object besides its bytes. */
 export interface NewObject {
   readonly contentType: string;
   readonly metadata: ObjectMetadata;
@@ -68,7 +68,7 @@ export type ObjectInfo = Pick<
   'Metadata' | 'ContentLength' | 'ETag' | 'ChecksumSHA256' | 'ChecksumType'
 >;
 
-/** Bodies up to this size are sent by one PutObject, larger ones in parts. An upload buffers (concurrency + 1) parts. */
+/** One PutObject sends bodies up to this size. Of larger ones, (concurrency + 1) parts are buffered. */
 export const defaultPartBytes = 8 * 1024 * 1024;
 const concurrency = 4;
 const maxParts = 10_000;
@@ -76,8 +76,8 @@ const maxParts = 10_000;
 const maxAttempts = 6;
 
 /**
- * Creates the object unless it exists, and resolves to the object that is there: `created` tells whether this call created
- * it. An upload that fails leaves nothing visible, and its parts are removed.
+ * Creates the object unless it exists, and resolves to the object that is there: `created` tells whether this call
+ * created it. An upload that fails leaves nothing visible, and its parts are removed.
  *
  * Each call stores a token in the metadata. The SDK retries a request whose response was lost, and S3 then rejects it
  * because of the object that the first request created: the token shows that it is this call's own.
@@ -126,7 +126,7 @@ export async function createObject(
   }
 }
 
-/** Aborts the upload in parts that has failed, if there is one. Never rejects: a lifecycle rule removes the parts that stay. */
+/** Aborts a failed upload in parts. Never rejects: a lifecycle rule removes parts that stay. */
 async function removeParts({ client, ...location }: S3Object, UploadId: string | undefined): Promise<void> {
   if (UploadId === undefined) return;
   try {
@@ -147,8 +147,8 @@ export async function headObject({ client, ...location }: S3Object): Promise<Obj
 }
 
 /**
- * The object's bytes, streamed; undefined if there is no object. To a caller that may list only some prefixes of the bucket, S3
- * answers 403 for a missing object, too. Then a listing of the key decides.
+ * The object's bytes, streamed; undefined if there is no object. To a caller that may list only some prefixes of the
+ * bucket, S3 answers 403 for a missing object, too. Then a listing of the key decides.
  * @throws ConfigurationError if S3 denies access
  */
 export async function readObject({ client, ...location }: S3Object): Promise<AsyncIterable<Uint8Array> | undefined> {
@@ -189,8 +189,8 @@ export async function* listObjects(
 }
 
 /**
- * The common prefixes up to the next slash of the keys that begin with `prefix`, in S3's order and with the slash. One request
- * per thousand.
+ * The common prefixes up to the next slash of the keys that begin with `prefix`, in S3's order and with the slash. One
+ * request per thousand.
  * @throws ConfigurationError if S3 denies access
  */
 export async function* listCommonPrefixes(bucket: Pick<S3Object, 'client' | 'Bucket'>, prefix: string) {

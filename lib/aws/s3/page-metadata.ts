@@ -1,9 +1,9 @@
 /**
- * Stores what is known about a page as the metadata of its object, so that body and metadata become visible in one step: as JSON, in
- * the one header `x-amz-meta-page`.
+ * Stores what is known about a page as the metadata of its object, so that body and metadata become visible in one
+ * step: as JSON, in the one header `x-amz-meta-page`.
  *
- * S3 allows 2 KB of printable ASCII. Of a cursor that is too long, or that HTTP might change, the metadata has the hash, and an
- * object of its own has the cursor (`page-store.ts`).
+ * S3 allows 2 KB of printable ASCII. Of a cursor that is too long, or that HTTP might change, the metadata has the
+ * hash, and an object of its own has the cursor (`page-store.ts`).
  */
 
 import { hash } from 'node:crypto';

@@ -1,9 +1,10 @@
 /**
- * Stores pages in an S3 bucket: each is visible completely or not at all, and is never overwritten (`If-None-Match: *`).
+ * Stores pages in an S3 bucket: each is visible completely or not at all, and is never overwritten (`If-None-Match:
+ * *`).
  *
- * A page's metadata is that of its object, so body and next cursor become visible in one atomic step. Some of it is known
- * only at the end of the body, so the body is spooled before it is uploaded, in the temporary directory if it is large;
- * nothing is sent of a body that breaks off.
+ * A page's metadata is that of its object, so body and next cursor become visible in one atomic step. Some of it is
+ * known only at the end of the body, so the body is spooled before it is uploaded, in the temporary directory if it is
+ * large; nothing is sent of a body that breaks off.
  */
 
 import { hash, randomUUID } from 'node:crypto';
@@ -63,8 +64,8 @@ export interface S3PageStoreOptions {
 }
 
 /**
- * Needs s3:GetObject, s3:PutObject and s3:AbortMultipartUpload on the objects, and s3:ListBucket: without it S3 answers 403
- * instead of 404. With tags, it also needs s3:PutObjectTagging.
+ * Needs s3:GetObject, s3:PutObject and s3:AbortMultipartUpload on the objects, and s3:ListBucket: without it S3 answers
+ * 403 instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket: Bucket, prefix, encryption = {}, runtime } = options;
@@ -197,7 +198,7 @@ async function putDocument(folder: Folder, key: string, chunks: AsyncIterable<st
   if (!created && !isSame) throw conflict(key, differentDocument);
 }
 
-/** The slices of a run have pages to store at the same time. More uploads need more memory, 40 MiB each, and are not faster. */
+/** Slices store pages at the same time. More uploads would need 40 MiB each, and would not be faster. */
 const maxUploadsInParts = 2;
 
 const spoolFor = (openFile: () => SpoolFile, remedy: string): Spool =>
@@ -222,7 +223,7 @@ const manifestRemedy =
   'The manifest has a line with the cursor of each page, and the run has too many pages for one: narrow the filter and export the remaining ' +
   'reports as another export, or let runs start more often; then start with --restart';
 
-/** The object with a cursor that the metadata of a page cannot hold. Readers skip a folder whose name begins with an underscore. */
+/** The object with a cursor that is too long for metadata. Readers skip folders that begin with an underscore. */
 const cursorKey = (key: string, sha256: string): string => `${key.slice(0, key.lastIndexOf('/'))}/_cursors/${sha256}`;
 
 /** The service's content type, if S3 can store it: it holds 2 KB of system metadata. */

@@ -1,9 +1,9 @@
-/** Reads the schedules of exports from EventBridge Scheduler. Someone may have disabled, changed or deleted one since the deployment. */
+/** Reads schedules from EventBridge Scheduler: one may have been changed or deleted since the deployment. */
 
 import { paginateListSchedules, type SchedulerClient } from '@aws-sdk/client-scheduler';
 import { hasName } from '../errors.ts';
 
-/** By name, whether each schedule of a group is enabled; none if the group was deleted. Needs scheduler:ListSchedules. */
+/** The states of the schedules of a group; none if it was deleted. Needs scheduler:ListSchedules. */
 export async function listSchedules(
   client: SchedulerClient,
   GroupName: string,

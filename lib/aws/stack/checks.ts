@@ -6,7 +6,7 @@ import { type Finding, ok, type Outcome, warning } from './findings.ts';
 import type { OperatorClients } from './clients.ts';
 import type { StackService } from './exports.ts';
 
-/** What cannot be read prevents no run. `alarmTopic` is the ARN of the topic of its alarms; undefined if an app has removed the output. */
+/** Warns about what cannot be read, which prevents no run. `alarmTopic`: undefined if an app removed the output. */
 export async function checkStack(
   services: readonly StackService[],
   alarmTopic: string | undefined,

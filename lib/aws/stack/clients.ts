@@ -1,6 +1,6 @@
 /**
- * The SDK clients for an operator at a terminal. The SDK finds profile, region and endpoints by itself. What does not work
- * fails within about twenty seconds, with a message that says what to do.
+ * The SDK clients for an operator at a terminal. The SDK finds profile, region and endpoints by itself. What does not
+ * work fails within about twenty seconds, with a message that says what to do.
  */
 
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
@@ -19,7 +19,7 @@ export type OperatorClients = ReturnType<typeof createOperatorClients>;
 const maxAttempts = 3;
 const timeouts = { connectionTimeout: 3_000, requestTimeout: 6_000, throwOnRequestTimeout: true } as const;
 
-/** Errors that the operator can fix are thrown as ExportError. `env` is only for what the SDK does not find by itself. */
+/** Errors that the operator can fix are thrown as ExportError. `env` has what the SDK does not find by itself. */
 export function createOperatorClients(env: Environment, askMfaCode: AskMfaCode) {
   const requestHandler = { ...timeouts, httpsAgent: new AwsAgent(env) };
   const config = { maxAttempts, requestHandler, ...operatorIdentity(env, askMfaCode, requestHandler) };

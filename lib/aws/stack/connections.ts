@@ -1,6 +1,6 @@
 /**
- * How an operator's requests reach AWS: through the proxy in HTTPS_PROXY, except for hosts in NO_PROXY, and with the certificate
- * authorities in AWS_CA_BUNDLE. The AWS CLI reads these variables, the SDK does not.
+ * How an operator's requests reach AWS: through the proxy in HTTPS_PROXY, except for hosts in NO_PROXY, and with the
+ * certificate authorities in AWS_CA_BUNDLE. The AWS CLI reads these variables, the SDK does not.
  */
 
 import { Agent, type RequestOptions } from 'node:https';

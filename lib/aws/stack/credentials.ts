@@ -1,6 +1,6 @@
 /**
- * Who an operator is to AWS: profile, credentials and region. They are resolved once, for all clients, so a profile that
- * requires an MFA code asks for one code only.
+ * Who an operator is to AWS: profile, credentials and region. They are resolved once, for all clients, so a profile
+ * that requires an MFA code asks for one code only.
  */
 
 import type { SFNClientConfig } from '@aws-sdk/client-sfn';
@@ -14,8 +14,8 @@ import type { Environment } from '../sdk-config.ts';
 export type AskMfaCode = (serialNumber: string) => Promise<string>;
 
 /**
- * The part of every client's configuration that says who the operator is. Nothing is read until a client needs it. STS and
- * SSO are requested with `requestHandler`.
+ * The part of every client's configuration that says who the operator is. Nothing is read until a client needs it. STS
+ * and SSO are requested with `requestHandler`.
  */
 export function operatorIdentity(
   env: Environment,
@@ -24,7 +24,7 @@ export function operatorIdentity(
 ) {
   return {
     credentials: defaultProvider({ mfaCodeProvider: askMfaCode, clientConfig: { requestHandler } }),
-    // The SDK does not know this variable, but the AWS CLI and the CDK do. There too, it comes before the profile's region.
+    // The AWS CLI and the CDK read this variable, before the region of the profile; the SDK does not.
     ...(!env.AWS_REGION && env.AWS_DEFAULT_REGION ? { region: env.AWS_DEFAULT_REGION } : {}),
   };
 }

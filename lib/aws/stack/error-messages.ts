@@ -1,6 +1,6 @@
 /**
- * Explains AWS errors to an operator: missing or expired credentials, no region, denied access, no network. One place for
- * all services and commands.
+ * Explains AWS errors to an operator: missing or expired credentials, no region, denied access, no network. One place
+ * for all services and commands.
  */
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
@@ -15,7 +15,7 @@ export interface Client {
   destroy(): void;
 }
 
-/** Makes `client` throw ExportErrors that say what to do, for errors that the operator can fix. Other errors stay as they are. */
+/** Makes `client` throw ExportErrors that say what to do, for errors that the operator can fix. */
 export function addFriendlyErrors(client: Client): void {
   const stack = client.middlewareStack as SFNClient['middlewareStack'];
   stack.add(

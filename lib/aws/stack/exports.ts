@@ -1,4 +1,4 @@
-/** The services of a stack and their exports: outputs name their resources, and the template's metadata has their settings. */
+/** The services of a stack and their exports: outputs have their resources, and template metadata their settings. */
 
 import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
@@ -67,8 +67,8 @@ export async function readService(
 }
 
 /**
- * The exports of the service. Sends no request; the schedules are read once for all of them. What takes long to load, and few commands
- * need, is imported when it is needed.
+ * The exports of the service. Sends no request; the schedules are read once for all of them. What takes long to load,
+ * and few commands need, is imported when it is needed.
  */
 export function openExports(
   { output, service: serviceSettings, exports }: StackService,

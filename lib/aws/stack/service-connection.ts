@@ -1,4 +1,4 @@
-/** Reaches the service of a stack: from here, with the secrets that its functions use; or from its function ExportPage. */
+/** Reaches the service of a stack: from here with the secrets of its functions, or from its function ExportPage. */
 
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -51,8 +51,8 @@ export async function probeFromFunction(
   exportName: string,
   period: ProbedPeriod,
 ): Promise<ProbeResult> {
-  // An invocation responds when the function has ended: a cold start, half a minute for the service, and a minute of waits that it asks for.
-  // It is not repeated.
+  // An invocation responds when the function has ended: a cold start, half a minute for the service, and a minute of
+  // waits that it asks for. It is not repeated.
   const client = clients.open(
     ({ requestHandler, ...config }) =>
       new LambdaClient({ ...config, maxAttempts: 1, requestHandler: { ...requestHandler, requestTimeout: 150_000 } }),

@@ -24,7 +24,8 @@ const concurrency = 8;
 
 /**
  * Reads the stack now, and the settings of its services when they are first needed, each once.
- * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies access
+ * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies
+ *   access
  */
 export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions) {
   await assertProfileExists(env);

@@ -17,12 +17,13 @@ export const isActive = ({ status }: Pick<DescribeExecutionCommandOutput, 'statu
 export const isUnknownExecution = (error: unknown): boolean => hasName(error, 'ExecutionDoesNotExist', 'InvalidArn');
 
 /**
- * `ownArn` is the ARN of the deployment's state machine, or of one of its executions. Needs states:DescribeExecution for its
- * executions; every other error about them is thrown, a denied access included, because they may be running.
+ * `ownArn` is the ARN of the deployment's state machine, or of one of its executions. Needs states:DescribeExecution
+ * for its executions; every other error about them is thrown, a denied access included, because they may be running.
  *
- * A run may belong to an execution of another state machine, if the stack was replaced or its table was restored elsewhere.
- * If such an execution cannot be described, it counts as ended; otherwise the run would be blocked for good. If it is
- * running after all, it is superseded and stops at its next step, as after any takeover (docs/architecture.md, "Active run").
+ * A run may belong to an execution of another state machine, if the stack was replaced or its table was restored
+ * elsewhere. If such an execution cannot be described, it counts as ended; otherwise the run would be blocked for good.
+ * If it is running after all, it is superseded and stops at its next step, as after any takeover (docs/architecture.md,
+ * "Active run").
  */
 export function createExecutions(client: SFNClient, ownArn: string): Executions {
   return {
@@ -47,14 +48,15 @@ function machineOf(arn: string): string {
 }
 
 /**
- * The name of an execution that a command starts. All exports of a service share a state machine, so each name begins with its export, as
- * do those that the state machine chooses (`../../core/state-machine`). `hex` are 16 hexadecimal digits.
+ * The name of an execution that a command starts. All exports of a service share a state machine, so each name begins
+ * with its export, as do those that the state machine chooses (`../../core/state-machine`). `hex` are 16 hexadecimal
+ * digits.
  */
 export const manualName = (exportName: string, hex: string): string => `${exportName}-manual-${hex}`;
 
 /**
- * Starts an execution under a unique name and returns its ARN. The name makes the start idempotent: if the SDK retries a
- * request whose response was lost, it gets the same execution, or ExecutionAlreadyExists if that has ended.
+ * Starts an execution under a unique name and returns its ARN. The name makes the start idempotent: if the SDK retries
+ * a request whose response was lost, it gets the same execution, or ExecutionAlreadyExists if that has ended.
  */
 export async function startExecution(
   client: SFNClient,

@@ -19,8 +19,8 @@ const maxMessageLength = 1_000;
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 
 /**
- * Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. What was stopped or timed out may
- * have neither error nor cause.
+ * Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. What was stopped
+ * or timed out may have neither error nor cause.
  */
 export function toFailure(
   details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},

@@ -1,6 +1,6 @@
 /**
- * Follows a run in AWS through all its executions, to its end. Following only observes: it can be interrupted at any time, and it
- * survives a temporary outage of AWS's APIs, while the run continues.
+ * Follows a run in AWS through all its executions, to its end. Following only observes: it can be interrupted at any
+ * time, and it survives a temporary outage of AWS's APIs, while the run continues.
  */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
@@ -148,7 +148,7 @@ interface FollowedRun {
   progress?: RunProgress;
 }
 
-/** What happened since the run was last read, as the events of the steps. A run that starts over is a new one. Only the newest page is known. */
+/** The events since the run was last read. A run that starts over is a new one. Only the newest page is known. */
 async function readEvents(log: PageLog, run: Run, followed: FollowedRun): Promise<readonly ExportEvent[]> {
   const isFirst = followed.run === undefined;
   const known = followed.run?.run === run.run ? followed.progress : undefined;
@@ -220,8 +220,8 @@ const siblingExecution = (executionArn: string, name: string): string =>
   `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
 
 /**
- * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what
- * the export state and the page log show.
+ * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not
+ * run or failed, what the export state and the page log show.
  */
 async function readFailure(
   { exportName, stateName, log, store, notify }: EndDependencies,

@@ -1,6 +1,6 @@
 /**
- * Reads what delays or has ended an execution from the newest events of its history, when someone asks. A log entry says only how often an
- * attempt failed before its page, not why.
+ * Reads what delays or has ended an execution from the newest events of its history, when someone asks. A log entry
+ * says only how often an attempt failed before its page, not why.
  */
 
 import { GetExecutionHistoryCommand, type HistoryEvent, type SFNClient } from '@aws-sdk/client-sfn';
@@ -24,8 +24,8 @@ export type Incident =
 const maxEvents = 100;
 
 /**
- * The newest failed attempt, wait or failure of the execution. Undefined: there is none, the execution is no longer known, or its history
- * may not be read, which needs states:GetExecutionHistory.
+ * The newest failed attempt, wait or failure of the execution. Undefined: there is none, the execution is no longer
+ * known, or its history may not be read, which needs states:GetExecutionHistory.
  */
 export async function readLastIncident(client: SFNClient, executionArn: string): Promise<Incident | undefined> {
   // A run that began outside AWS, and whose state was copied here.

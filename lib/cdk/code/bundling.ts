@@ -6,12 +6,12 @@ import { byStep, type StepName, stepNames } from '../../core/state-machine/defin
 
 const root = join(import.meta.dirname, '../../..');
 
-/** The deployment bundles with these options, and a test checks that the result runs and contains no unexpected packages. */
+/** The options of the deployment. A test checks that the result runs and contains no unexpected packages. */
 export const bundling = {
   absWorkingDir: root,
   bundle: true,
   platform: 'node',
-  // An ES module that imports `node:http` also loads what that loads on demand: a fifth of a small function's cold start.
+  // An ES module loads all of `node:http` when it starts: a fifth of a small function's cold start.
   format: 'cjs',
   /** The folder of the bundle, where the settings file is. CommonJS has no `import.meta`. */
   define: { 'import.meta.dirname': '__dirname' },
@@ -22,8 +22,8 @@ export const bundling = {
   /** Prefers ES modules, which esbuild can tree-shake. */
   mainFields: ['module', 'main'],
   /**
-   * Replaces parts of the SDK that it imports dynamically, so that esbuild cannot remove what they contain: Lambda provides
-   * credentials in the environment, and no operation used here streams events.
+   * Replaces parts of the SDK that it imports dynamically, so that esbuild cannot remove what they contain: Lambda
+   * provides credentials in the environment, and no operation used here streams events.
    */
   alias: {
     '@aws-sdk/credential-provider-node': './lib/aws/lambda/shims/environment-credentials.ts',

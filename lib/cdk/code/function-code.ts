@@ -53,7 +53,7 @@ type FunctionBundles = Readonly<Record<StepName, string>>;
 
 let bundles: FunctionBundles | undefined;
 
-/** Prebuilt in the package, made from the sources in a checkout: once per process, because all services run the same code. */
+/** Prebuilt in the package; made from the sources in a checkout, once per process: all services run the same code. */
 function functionBundles(): FunctionBundles {
   bundles ??= import.meta.filename.endsWith('.ts') ? newBundles() : packagedBundles();
   return bundles;

@@ -1,4 +1,4 @@
-/** What only AWS demands of the settings of a service, in a settings file and in the props of a construct. Needs no CDK. */
+/** Rules for the settings of a service that only AWS has, in a settings file and in props. Needs no CDK. */
 
 import { isExportError } from '../../core/errors.ts';
 import { readCertificateAuthorities } from '../../settings/certificates.ts';
@@ -6,11 +6,11 @@ import type { DeploymentSettings, FindMore } from '../../settings/deployment-set
 import { findBroken, type SettingsProblem, within } from '../../core/schema/fields.ts';
 import { findLimitProblems } from '../function-limits.ts';
 
-/** Why AWS cannot run the exports of a service, although the schemas accept its settings. Paths of files are relative to `directory`. */
+/** Why AWS cannot run exports whose settings the schemas accept. Paths of files are relative to `directory`. */
 export const findAwsProblems =
   (directory: string): FindMore =>
   (path, { tls = {}, proxyUrl, proxyCredentialsSecret, ...service }, exports) => {
-    // What is wrong with a service is wrong with all its exports. Report it once.
+    // A problem of a service is a problem of all its exports. Report it once.
     const limits = new Map<string, number>();
     for (const [index, settings] of exports) {
       for (const message of findLimitProblems(service, settings)) if (!limits.has(message)) limits.set(message, index);

@@ -1,4 +1,4 @@
-/** Parses the settings that a ReportExporter is given by the code of a CDK app: those of a settings file with one service. */
+/** Parses the props of a ReportExporter as settings: those of a settings file with one service. */
 
 import { Token } from 'aws-cdk-lib';
 import { ExportError } from '../../core/errors.ts';

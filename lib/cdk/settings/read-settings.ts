@@ -1,6 +1,6 @@
 /**
- * The settings of a deployment, from the context of cdk.json or from the code of an app. All of them are validated before anything
- * is synthesized. Every problem has a line of its own, also those that only AWS has.
+ * The settings of a deployment, from the context of cdk.json or from the code of an app. All of them are validated
+ * before anything is synthesized. Every problem has a line of its own, also those that only AWS has.
  */
 
 import { dirname } from 'node:path';
@@ -29,8 +29,8 @@ const isParsed = (value: unknown): value is DeploymentSettings =>
 
 /**
  * Parses the settings of a deployment: the path of a settings file, relative to the working directory (`-c
- * reportExporter=prod.json`), or the settings themselves, as an object or as JSON text. Returns settings that it has parsed
- * before as they are.
+ * reportExporter=prod.json`), or the settings themselves, as an object or as JSON text. Returns settings that it has
+ * parsed before as they are.
  *
  * @throws ConfigurationError with a line for every problem
  */

@@ -13,8 +13,8 @@ export async function logFile(name: string): Promise<string> {
 }
 
 /**
- * The folder `name`, filled by `fill` unless that was done before with the same `recipe`. A folder that is only partly filled
- * is emptied first.
+ * The folder `name`, filled by `fill` unless that was done before with the same `recipe`. A folder that is only partly
+ * filled is emptied first.
  */
 export async function cached(name: string, recipe: string, fill: (folder: string) => Promise<void>): Promise<string> {
   await mkdir(root, { recursive: true });

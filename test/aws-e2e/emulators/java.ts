@@ -1,6 +1,6 @@
 /**
- * Servers in Java that Maven downloads: Amazon's DynamoDB Local, and HAPI's FHIR server. Without Java or Maven their tests are
- * skipped. DynamoDB Local cannot listen on the loopback interface only; it contains nothing but test data.
+ * Servers in Java that Maven downloads: Amazon's DynamoDB Local, and HAPI's FHIR server. Without Java or Maven their
+ * tests are skipped. DynamoDB Local cannot listen on the loopback interface only; it contains nothing but test data.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -32,7 +32,7 @@ export async function startDynamoDbLocal(): Promise<Emulator> {
   });
 }
 
-/** A FHIR server of 95 observations, whose bundles and paging are HAPI's own. Java compiles it, which requires a JDK. */
+/** A FHIR server of 95 observations, whose bundles and paging are HAPI's own. Compiling it requires a JDK. */
 export async function startFhirServer(): Promise<Emulator> {
   const folder = await downloaded('hapi-fhir', join(import.meta.dirname, 'hapi-fhir.xml'));
   return await startEmulator({

@@ -1,6 +1,6 @@
 /**
- * Runs between the tests and a program that they start, so that the program never outlives them: however the tests end, even
- * by SIGKILL, the stdin of this process ends, and it stops everything that the program has started.
+ * Runs between the tests and a program that they start, so that the program never outlives them: however the tests end,
+ * even by SIGKILL, the stdin of this process ends, and it stops everything that the program has started.
  *
  * @example node process-guard.ts <log file> <directory to remove at the end, or ''> <command> [parameter …]
  */

@@ -1,4 +1,4 @@
-/** Starts programs under a process guard: tools that run to their end, and emulators that run until they are stopped. */
+/** Starts programs under a process guard: tools that run to their end, and emulators. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -60,7 +60,7 @@ export async function startEmulator(emulator: EmulatorCommand): Promise<Emulator
   return { endpoint, directory, stop };
 }
 
-/** Runs a program to its end. @throws Error with the last line of its output, and more of it as the cause, if it fails */
+/** Runs a program to its end. @throws Error with the last line of its output; the cause has more of it */
 export async function runTool(
   name: string,
   command: string,
@@ -92,7 +92,7 @@ function startGuarded(
   });
 }
 
-/** Without the developer's AWS settings, with the tests' Node.js as `node`, and without a proxy for the loopback interface. */
+/** The tests' Node.js as `node`, without the developer's AWS settings, and no proxy for the loopback interface. */
 function inheritedEnvironment(): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !/^((AWS|CDK)_.*|no_proxy)$/i.test(name));
   return {
@@ -103,8 +103,8 @@ function inheritedEnvironment(): NodeJS.ProcessEnv {
 }
 
 /**
- * A free port outside the range that the system uses for outgoing connections, so that none of these takes the port while
- * no server listens on it.
+ * A free port outside the range that the system uses for outgoing connections, so that none of these takes the port
+ * while no server listens on it.
  */
 export async function freePort(): Promise<number> {
   const server = createServer();

@@ -1,4 +1,4 @@
-/** Python environments: of MiniStack, and of the linters in test/templates. Each is created once per version of its requirements. */
+/** Python environments of MiniStack and of the linters in test/templates, one for each version of the requirements. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

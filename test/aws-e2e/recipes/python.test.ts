@@ -55,7 +55,7 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     expect(stored()).toEqual({ runs, reports });
 
     // The last page of the next run is damaged, so nothing of the run is stored until it has been restored.
-    // Of 12 MB, which boto3 fetches in parts and which does not stay in memory.
+    // 12 MB, which boto3 fetches in parts and does not keep in memory.
     const large = reportNow('r5', `<r id="r5">${'x'.repeat(12_000_000)}</r>`);
     const third = await consumed.publish([reportNow('r1'), large, reportNow('r6')]);
     const restore = await consumed.damage(third.pages.at(-1)?.key ?? '', (text) => text.replace('r6', 'r7'));

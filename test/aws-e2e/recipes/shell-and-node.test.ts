@@ -40,7 +40,7 @@ describe('a copy of the runs of a stack', () => {
     const staged = join(copy, command === 'bash' ? '.incoming' : '.incoming-node', key);
     await mkdir(dirname(staged), { recursive: true });
     await writeFile(staged, Buffer.alloc(storedBytes));
-    // Of a file that is not newer than the object, the AWS CLI compares only the size.
+    // The AWS CLI compares only the size of a file that is not newer than the object.
     await utimes(staged, 0, 0);
     const output = (await copyRuns().catch(String)) + (await copyRuns());
     // The AWS CLI kept the page, so the shell program has to delete it.

@@ -1,4 +1,4 @@
-/** Deployments without the CDK CLI: with the scripts in docs/cloudformation, by CloudFormation alone and by Terraform. */
+/** Deployments without the CDK CLI: with the scripts in docs/cloudformation, by CloudFormation and by Terraform. */
 
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';

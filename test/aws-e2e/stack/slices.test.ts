@@ -102,7 +102,7 @@ describe('a deployed export with slices', () => {
   }
 });
 
-/** What a bounded run must not change. */
+/** The state that a bounded run must not change. */
 async function stateAndPointer({ log, store, name }: ExportTarget) {
   const { watermark, lastCompleted } = (await log.exportState(name)) ?? {};
   return { watermark, lastCompleted, latest: JSON.parse(await readStored(store, `${name}/latest.json`)) as unknown };

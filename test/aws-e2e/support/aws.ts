@@ -18,7 +18,8 @@ export const secretsManager = new SecretsManagerClient(miniStack);
 export const stepFunctions = new SFNClient(miniStack);
 
 /**
- * Calls an operation of a service that only the tests use, over its JSON protocol, so that no SDK client is needed for it.
+ * Calls an operation of a service that only the tests use, over its JSON protocol, so that no SDK client is needed for
+ * it.
  *
  * @example await callJson('sqs', 'AmazonSQS.CreateQueue', { QueueName: 'events' })
  */

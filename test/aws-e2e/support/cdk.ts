@@ -1,6 +1,6 @@
 /**
- * Deploys the real app, or another one with its stack, with the real CDK CLI. The app has the project's feature flags, and its
- * templates are changed only where MiniStack differs from CloudFormation.
+ * Deploys the real app, or another one with its stack, with the real CDK CLI. The app has the project's feature flags,
+ * and its templates are changed only where MiniStack differs from CloudFormation.
  */
 
 import { readFile, writeFile } from 'node:fs/promises';

@@ -1,7 +1,7 @@
 /**
- * An export with published runs, for the programs in docs/recipes: of the shared stack, whose pages are compressed, or in a local
- * directory, where those of every second run are. Both are exported for real, and read by a program that has no permissions except
- * those in docs/consumers.md.
+ * An export with published runs, for the programs in docs/recipes: of the shared stack, whose pages are compressed, or
+ * in a local directory, where those of every second run are. Both are exported for real, and read by a program that has
+ * no permissions except those in docs/consumers.md.
  */
 
 import { execFile } from 'node:child_process';
@@ -190,8 +190,8 @@ function accessTo({ get, put }: Objects): Pick<ConsumedExport, 'read' | 'write' 
 }
 
 /**
- * Publishes a nightly run, a bounded one in two slices, and a nightly one in slices, each with a higher sequence. As in a
- * replica, the first one has not arrived yet: `arrive` adds it. The reports r1 to r4 are in the runs named here.
+ * Publishes a nightly run, a bounded one in two slices, and a nightly one in slices, each with a higher sequence. As in
+ * a replica, the first one has not arrived yet: `arrive` adds it. The reports r1 to r4 are in the runs named here.
  */
 export async function publishAllKinds(consumed: LocalExport) {
   const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
@@ -216,7 +216,7 @@ async function untilAfter({ sequence }: Manifest): Promise<void> {
   while (Date.now() / 1000 < Number(sequence) + 1) await sleep(50);
 }
 
-/** Adds the folder of an abandoned run: it has the first page of `manifest`, but is not published. Returns the page's key. */
+/** Adds the folder of an abandoned run, with the first page of `manifest`. Returns the page's key. */
 export async function addAbandonedRun(consumed: ConsumedExport, { pages: [page] }: Manifest): Promise<string> {
   const published = page?.key ?? '';
   const key = published.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffffb2d407');

@@ -1,6 +1,6 @@
 /**
- * The stack that most tests share. Each test has its own export, so that they do not interfere. The first test that needs the
- * stack deploys it. It stores pages compressed; other stacks do not.
+ * The stack that most tests share. Each test has its own export, so that they do not interfere. The first test that
+ * needs the stack deploys it. It stores pages compressed; other stacks do not.
  */
 
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';

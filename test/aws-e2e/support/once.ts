@@ -1,4 +1,4 @@
-/** What several test files need, and only the first one creates. The files run one after the other, each in a process of its own. */
+/** Created by the first of the test files that need it. They run one after the other, each in its own process. */
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

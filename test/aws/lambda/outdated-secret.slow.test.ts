@@ -1,4 +1,4 @@
-/** Reads of Secrets Manager that are outdated: no refresh token is sent twice, and none that a person has stored is replaced by an older one. */
+/** Outdated reads of Secrets Manager: no refresh token is sent twice or replaced by an older one. */
 
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { afterAll, describe, expect, it } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * Containers that share a refresh token, some of which are killed at any call, while reads of Secrets Manager are outdated: a consent is lost
- * only where one was killed between the exchange and the storage of its result.
+ * Containers that share a refresh token, some of which are killed at any call, while reads of Secrets Manager are
+ * outdated: a consent is lost only where one was killed between the exchange and the storage of its result.
  */
 
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';

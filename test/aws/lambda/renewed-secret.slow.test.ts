@@ -1,4 +1,4 @@
-/** A refresh token in Secrets Manager: one container at a time replaces it, and none reads the one that was replaced. */
+/** A refresh token in Secrets Manager: one container at a time replaces it, and none reads the replaced one. */
 
 import { GetSecretValueCommand, PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';

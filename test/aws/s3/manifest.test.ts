@@ -1,4 +1,4 @@
-/** Publication in S3: the manifest, which is written once, and the pointer to the newest one, which never moves back. */
+/** Publication in S3: the manifest, written once, and the pointer to the newest one, which never moves back. */
 
 import { PassThrough } from 'node:stream';
 import {

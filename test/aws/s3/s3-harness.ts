@@ -14,7 +14,7 @@ import type { PageStoreHarness } from '../../contracts/page-store-contract.ts';
 import { collect } from '../../support/builders.ts';
 import type { Endpoint } from '../endpoint.ts';
 
-/** Two stores with a common unique prefix in `bucket`, which is created if it does not exist. Objects are not deleted. */
+/** Two stores with a common unique prefix in `bucket`, which is created if needed. Objects are not deleted. */
 export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: string }): Promise<PageStoreHarness> {
   const clients = [1, 2].map(() => new S3Client({ ...endpoint, forcePathStyle: true })) as [S3Client, S3Client];
   const [client] = clients;

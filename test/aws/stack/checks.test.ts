@@ -27,7 +27,7 @@ afterEach(() => {
 
 interface Account {
   readonly services?: readonly AService[];
-  /** Of the topic. Absent: the stack has none. */
+  /** The attributes of the topic. Absent: the stack has none. */
   readonly attributes?: Readonly<Record<string, string>> | Error;
   readonly unreserved?: number | Error;
 }

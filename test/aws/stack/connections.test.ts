@@ -1,4 +1,4 @@
-/** An operator behind a proxy that alone resolves the names of AWS, and whose certificates a private authority has issued. */
+/** An operator behind a proxy that alone resolves the names of AWS, with certificates of a private authority. */
 
 import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -60,7 +60,7 @@ const aws: RequestListener = (request, response) => {
 
 type Variables = Readonly<Record<string, string>>;
 
-/** With `ca.pem` and `variables` in the environment; the URL of the proxy is in HTTPS_PROXY unless they have another one. */
+/** With `ca.pem` and `variables` in the environment. HTTPS_PROXY is the proxy unless they have another one. */
 async function startNetwork(variables: Variables = {}, reject?: number) {
   const domain = `${region}.amazonaws.com`;
   const hosts = ['127.0.0.1', `*.${domain}`, `*.s3.${domain}`, `*.sso.${domain}`];

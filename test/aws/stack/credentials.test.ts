@@ -1,4 +1,4 @@
-/** The operator's profile, credentials and region: the SDK with real configuration files, and a local STS that checks MFA codes. */
+/** The operator's profile, credentials and region: real configuration files, and a local STS that checks MFA codes. */
 
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -51,7 +51,7 @@ interface LocalRequest {
 const errorXml = (code: string, message: string) =>
   `<ErrorResponse><Error><Type>Sender</Type><Code>${code}</Code><Message>${message}</Message></Error></ErrorResponse>`;
 
-/** STS, and every other service, which rejects all requests. The environment has only `profile`, `variables` and the files. */
+/** STS, and every other service, which rejects all requests. The environment has `profile` and `variables` only. */
 async function startAws({
   profile,
   variables = {},

@@ -1,4 +1,4 @@
-/** Arbitrary settings in cdk.json are accepted, and then keep their meaning, or rejected with the path of every problem. */
+/** Arbitrary settings in cdk.json keep their meaning, or are rejected with the path of every problem. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

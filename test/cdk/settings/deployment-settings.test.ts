@@ -60,7 +60,7 @@ describe('the settings of a deployment', () => {
         'none',
       ],
     });
-    // Of services.acme: an unknown field.
+    // services.acme has an unknown field.
     const paths = `
       stackName kmsKeyArn tracing logRetentionDays
       services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.existing

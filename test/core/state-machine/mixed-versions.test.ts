@@ -1,4 +1,4 @@
-/** Executions during a deployment or a rollback: their functions, their definition and their input may be of different versions. */
+/** Executions during a deployment or a rollback: functions, definition and input may be of different versions. */
 
 import { describe, expect, it } from 'vitest';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';

@@ -1,4 +1,4 @@
-/** What a page's log entry says about the attempts that failed before it, and the waits. */
+/** The failed attempts and waits before a page, in its log entry. */
 
 import { describe, expect, it } from 'vitest';
 import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';

@@ -1,4 +1,4 @@
-/** What is different for an API that the settings describe: cursors in bodies, upper bounds, and descriptions that change. */
+/** Differences of a described API: cursors in bodies, upper bounds, and descriptions that change. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';

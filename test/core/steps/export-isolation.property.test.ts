@@ -1,6 +1,6 @@
 /**
- * The exports of a service share its functions, their roles, the bucket and the table. So the steps themselves must not read
- * or write anything of another export, whatever their input.
+ * The exports of a service share its functions, their roles, the bucket and the table. So the steps themselves must not
+ * read or write anything of another export, whatever their input.
  */
 
 import { describe, expect } from 'vitest';

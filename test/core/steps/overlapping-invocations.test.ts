@@ -111,8 +111,8 @@ describe('ExportPage', () => {
     const loop = { ...first, page: 2, iterations: 1 };
     expect(await exportPage(bench.deps, { loop: first, execution: 'one' })).toMatchObject({ next: 'page' });
 
-    // An invocation whose cursor is rejected stalls before it starts the run over. Meanwhile its retry exports the last page,
-    // and FinishRun is killed after it has decided that the run is not published.
+    // An invocation whose cursor is rejected stalls before it starts the run over. Meanwhile its retry exports the last
+    // page, and FinishRun is killed after it has decided that the run is not published.
     const [rejected, resumed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const stale = exportPage(
       {

@@ -1,4 +1,4 @@
-/** Several pages in one invocation: prefetched, committed one by one and in order, with the same result as one by one. */
+/** Several pages in one invocation: prefetched, committed in order, with the same result as one by one. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';

@@ -1,4 +1,4 @@
-/** What a request of a page passes between the page pipeline and the service. */
+/** Requests of pages, between the page pipeline and the service. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * The guarantees, over random report sets, page sizes, execution lengths and crash points: every matching page is stored
- * exactly once, in order, and no reader sees an unfinished run.
+ * The guarantees, over random report sets, page sizes, execution lengths and crash points: every matching page is
+ * stored exactly once, in order, and no reader sees an unfinished run.
  */
 
 import { describe, expect } from 'vitest';

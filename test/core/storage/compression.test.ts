@@ -1,4 +1,4 @@
-/** Pages on their way into the store, compressed as streams. What is stored is tested by the suite in `test/contracts`. */
+/** Pages on their way into the store, compressed as streams. The suite in `test/contracts` tests stored pages. */
 
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';

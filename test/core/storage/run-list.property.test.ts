@@ -242,7 +242,7 @@ describe('a run.json that was changed', () => {
       listed: [first],
       error: expect.objectContaining({ name: 'PageConflictError', message: expect.stringContaining(key) }),
     });
-    // Those at or below the sequence that a consumer has processed do not matter to it.
+    // Runs at or below the sequence that a consumer has processed do not matter to it.
     expect(await listUntilError(listPublishedRuns(store, name, second))).toEqual({ listed: [third], error: undefined });
   });
 

@@ -27,7 +27,7 @@ const store: RecordStore = {
   repairHint: (name) => `restore the state of ${name}, or delete it`,
   startHint: 'start with --since',
 };
-/** As it is stored, with a checksum that matches, whatever it is. */
+/** A stored record, with a checksum that matches, whatever it is. */
 const stored = (value: unknown) => ({ json: JSON.stringify(value), checksum: checksumOf(value), version: 12 });
 /** Edited, with the checksum it had before. */
 const edited = (value: object, before: object) => ({ ...stored(value), checksum: checksumOf(before) });

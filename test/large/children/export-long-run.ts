@@ -1,6 +1,6 @@
 /**
- * Exports `argv[3]` pages with the loop of local runs, with the page log and the manifest in the directory `argv[2]`. Prints how
- * much memory that took on the way.
+ * Exports `argv[3]` pages with the loop of local runs, with the page log and the manifest in the directory `argv[2]`.
+ * Prints how much memory that took on the way.
  */
 
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Increments the sequence of the export `argv[3]` in the page log `argv[2]` `argv[4]` times, concurrently with other processes. */
+/** Increments the sequence of export `argv[3]` in page log `argv[2]` `argv[4]` times, beside other processes. */
 
 import { emptyState } from '../../../lib/core/model.ts';
 import { createSqlitePageLog } from '../../support/export/directory-store.ts';

@@ -1,4 +1,4 @@
-/** Acquires the lock of the export `argv[3]` in the directory `argv[2]`, prints whether it did, and holds it until it is killed. */
+/** Acquires the lock of export `argv[3]` in directory `argv[2]`, prints whether it did, and holds it until killed. */
 
 import { acquireExportLock } from '../../../lib/local/lock.ts';
 

@@ -1,4 +1,4 @@
-/** Logs pages of the run `argv[4]` of the export `argv[3]` in the page log `argv[2]`, and prints each number, until it is killed. */
+/** Logs pages of run `argv[4]` of export `argv[3]` in page log `argv[2]`, and prints each number, until killed. */
 
 import { asRunId } from '../../../lib/core/model.ts';
 import { aPageEntry } from '../../support/builders.ts';

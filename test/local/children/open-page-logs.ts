@@ -1,5 +1,6 @@
 /**
- * Opens and closes the page logs `0.sqlite` to `149.sqlite` in the directory `argv[2]`, one every 8 ms starting at the time
+ * Opens and closes the page logs `0.sqlite` to `149.sqlite` in the directory `argv[2]`, one every 8 ms starting at the
+ * time
  * `argv[3]`, so that several of these processes create each file at the same moment.
  */
 

@@ -1,6 +1,6 @@
 /**
- * Stores one page, its manifest and the pointer in the directory `argv[2]`, finds the page, and prints each file-system step.
- * Kills itself just before step `argv[3]`; without that argument it runs to the end and exits with 0.
+ * Stores one page, its manifest and the pointer in the directory `argv[2]`, finds the page, and prints each file-system
+ * step. Kills itself just before step `argv[3]`; without that argument it runs to the end and exits with 0.
  */
 
 import fs from 'node:fs';
@@ -37,7 +37,7 @@ async function* chunksOf(text: string) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [, , root = '', killBefore = 'nothing'] = process.argv;
-  // As in a run, the state file exists before anything is stored.
+  // The state file exists before anything is stored, as in a run.
   createSqlitePageLog(stateFileIn(root));
   printEachStep(root, Number(killBefore));
   const store = directoryStore(root);
@@ -46,8 +46,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
 }
 
 /**
- * Wraps every file operation that changes something: prints a step before it, and, for asynchronous syncs, another after it. It
- * cannot see SQLite's own file operations; each statement counts as one step, which SQLite completes before the next step.
+ * Wraps every file operation that changes something: prints a step before it, and, for asynchronous syncs, another
+ * after it. It cannot see SQLite's own file operations; each statement counts as one step, which SQLite completes
+ * before the next step.
  */
 function printEachStep(root: string, killBefore: number): void {
   let steps = 0;

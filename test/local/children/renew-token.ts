@@ -1,6 +1,7 @@
 /**
- * Fetches `argv[4]` pages of the service at `argv[2]` with the refresh token in `argv[5]`, whose successors are in the directory `argv[3]`. Is
- * killed at the call number `argv[7]` of the function `argv[6]` of `node:fs` for a file with tokens: before it, so that it has no effect.
+ * Fetches `argv[4]` pages of the service at `argv[2]` with the refresh token in `argv[5]`, whose successors are in the
+ * directory `argv[3]`. Is killed at the call number `argv[7]` of the function `argv[6]` of `node:fs` for a file with
+ * tokens: before it, so that it has no effect.
  */
 
 import fs from 'node:fs';

@@ -1,7 +1,7 @@
 /**
- * Stores the pages of the run folder `argv[3]` in the directory `argv[2]` as the writer `argv[4]`, and prints the number and the
- * hash of each stored page, until it is killed. Body and cursor are derived from the writer's name and the page number, so a
- * test can tell which writer a page and its metadata come from.
+ * Stores the pages of the run folder `argv[3]` in the directory `argv[2]` as the writer `argv[4]`, and prints the
+ * number and the hash of each stored page, until it is killed. Body and cursor are derived from the writer's name and
+ * the page number, so a test can tell which writer a page and its metadata come from.
  */
 
 import { fileURLToPath } from 'node:url';
@@ -28,7 +28,7 @@ export const cursorOf = (writer: string, page: number) => asCursor(`${writer},${
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [, , root = '', folder = '', writer = ''] = process.argv;
-  // As in a run, the state file exists before anything is stored.
+  // The state file exists before anything is stored, as in a run.
   createSqlitePageLog(stateFileIn(root));
   const store = directoryStore(root);
   for (let page = 1; ; page++) {

@@ -1,4 +1,4 @@
-/** The file that page log, page metadata and notes share: who may use it, what survives a power loss, and what is refused. */
+/** The file of page log, page metadata and notes: who may use it, what survives a power loss, what is refused. */
 
 import fs from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';

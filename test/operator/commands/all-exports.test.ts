@@ -10,7 +10,7 @@ import { simulatorApiKey, someReports, startTestSimulator } from '../../support/
 
 const env = { REPORT_EXPORT_API_KEY: simulatorApiKey };
 
-/** A directory, and a function that runs an export there once more and returns its run and its first page. The first run finds five reports. */
+/** A directory, and a function that runs an export there. The first run has five reports. */
 async function aDirectoryOfExports() {
   const out = await aDirectory();
   const simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });

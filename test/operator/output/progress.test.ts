@@ -1,4 +1,4 @@
-/** What a person reads while a run or other long work is in progress. */
+/** Progress of a run or of other long work, as a person reads it. */
 
 import { describe, expect, it } from 'vitest';
 import type { ExportEvent } from '../../../lib/core/ports.ts';

@@ -91,7 +91,7 @@ const plain: StatusTableOptions = {
   columns: 160,
 };
 
-/** As the command prints them. */
+/** The lines that the command prints. */
 const linesFor = (entries: readonly ViewedExport[], options: Partial<StatusTableOptions> = {}) =>
   statusLines(sortExports(entries), summarizeStatuses(entries), { ...plain, ...options });
 /** The lines of the exports, without those above and below. */

@@ -1,4 +1,4 @@
-/** Example runs of every kind, as page log and state would return them, for the tests and screenshots of the run report. */
+/** Example runs of every kind, as page log and state would return them, for tests and screenshots of the report. */
 
 import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';
 import type { ChainRef } from '../../../lib/core/ports.ts';

@@ -1,4 +1,4 @@
-/** The requests to the Report Export Service, name by name and byte by byte, as they were before its description was data. */
+/** The requests to the Report Export Service, name by name and byte by byte. */
 
 import { expect, it } from 'vitest';
 import { at, fetchPage } from '../../support/builders.ts';

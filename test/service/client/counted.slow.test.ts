@@ -1,4 +1,4 @@
-/** Counted pages of json-server, whose records change while they are exported. It repeats its last page for higher numbers. */
+/** Counted pages of json-server, whose records change during the export. It repeats its last page. */
 
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';

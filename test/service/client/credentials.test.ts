@@ -1,4 +1,4 @@
-/** Which credentials a request carries for each kind of authentication, and what a message shows of them (docs/apis.md). */
+/** The credentials of a request for each kind of authentication, and what messages show of them (docs/apis.md). */
 
 import { generateKeyPairSync } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';

@@ -153,7 +153,7 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
     if (next.from === 'header') return { headers: { 'X-Next': ['one', 'two'] } };
     return next.from === 'link' ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } } : undefined;
   },
-  // Of a page that may be the last one with a next page, it is ignored.
+  // It is ignored on a page that may be the last one with a next page.
   'has a next page of another server': ({ next }) =>
     next.from === 'link' && next.alsoOnLast !== true
       ? { headers: { link: '<http://127.0.0.2/>; rel=next' } }
@@ -222,7 +222,8 @@ describe('for any description, reports and request', () => {
       fc.asyncProperty(scenarios, fc.array(breakingNames, { maxLength: 6 }), async (scenario, names) => {
         const { expected, requestFor, simulate, connect } = setUp(scenario);
         const { page: described, auth } = scenario.api;
-        // Of bytes, a page without reports is empty, so that nothing can be cut off, and neither of a response without content.
+        // Of bytes, a page without reports is empty, so that nothing can be cut off, and neither of a response without
+        // content.
         const mayBeEmpty = described.format === 'bytes' && endOf(scenario.api).isSame;
         const hasContent = !['ndjson', 'bytes'].includes(described.format) && !saysNoContent(scenario.api);
         fc.pre((expected.length > 0 || hasContent) && !mayBeEmpty);

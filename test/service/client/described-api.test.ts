@@ -1,6 +1,6 @@
 /**
- * The client and an API that the settings describe: what it requests, and what it makes of responses. Whatever a response does not say
- * clearly is an error, so that no run ends before its last page.
+ * The client and an API that the settings describe: what it requests, and what it makes of responses. Whatever a
+ * response does not say clearly is an error, so that no run ends before its last page.
  */
 
 import { describe, expect, it } from 'vitest';
@@ -146,7 +146,8 @@ describe('a request', () => {
     ['iso-ms', '2026-11-20T02:00:00.250Z', '2026-11-21T03:00:00.500Z'],
     ['epoch', '1795140000', '1795230001'],
     ['epoch-ms', '1795140000250', '1795230000500'],
-    // A run that ends within a second or a day would otherwise miss the rest of it. The API may read dates in any time zone.
+    // A run that ends within a second or a day would otherwise miss the rest of it. The API may read dates in any time
+    // zone.
     ['date', '2026-11-19', '2026-11-22'],
   ])('has dates as %s, rounded so that it selects no less', async (dates, since, until) => {
     const request = { path: '/logs', query: { since: '{since}', until: '{until}' } };

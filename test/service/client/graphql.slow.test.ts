@@ -1,4 +1,4 @@
-/** Connections of GraphQL, as graphql-relay makes them and graphql-http serves them: a cursor is there on the last page, too. */
+/** Connections of GraphQL, made by graphql-relay, served by graphql-http: the last page has a cursor, too. */
 
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';

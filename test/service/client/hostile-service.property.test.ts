@@ -1,6 +1,6 @@
 /**
- * Whatever the service sends, the client delivers a complete page as it was sent, or throws a typed error that is short,
- * printable and free of the API key. Nothing hangs, nothing else is thrown, no connection stays open.
+ * Whatever the service sends, the client delivers a complete page as it was sent, or throws a typed error that is
+ * short, printable and free of the API key. Nothing hangs, nothing else is thrown, no connection stays open.
  */
 
 import { decodeText } from '../../../lib/service/api/next/cursor-text.ts';

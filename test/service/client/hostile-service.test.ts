@@ -173,7 +173,7 @@ describe('a response of one byte per second', () => {
     expect(seconds).toBe(2);
   });
 
-  /** Sends `opening`, then `start` and padding at a byte per second. Returns the error, and after how many seconds it came. */
+  /** Sends `opening`, then `start` and padding at a byte per second. Returns the error, and when it came. */
   async function trickle(opening: string, start: string): Promise<{ error: Error | undefined; seconds: number }> {
     let socket: Socket | undefined;
     await using server = await startRawServer((taken) => {

@@ -1,4 +1,4 @@
-/** What each kind of `next` and of `last` does with the faults in docs/apis.md ("Faults"): in runs of three pages, whose second is faulty. */
+/** Each kind of `next` and `last` with the faults in docs/apis.md ("Faults"): three pages, the second is faulty. */
 
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';

@@ -20,7 +20,7 @@ import {
   trickyApiKey,
 } from '../../support/service/service-client.ts';
 
-/** What a client with these settings sends for these pages, one after the other. */
+/** The requests of a client with these settings for these pages, one after the other. */
 async function requestsOf(settings: Parameters<typeof clientFor>[1], ...pages: readonly PageRequest[]) {
   await using server = await startRawServer(rawResponse());
   await using client = clientFor(server, settings);

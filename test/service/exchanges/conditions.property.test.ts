@@ -1,6 +1,6 @@
 /**
- * Random conditions and responses: the client reacts exactly if the condition holds by the reading of it below, which is written from the
- * description of the language alone, and shares no code with the client.
+ * Random conditions and responses: the client reacts exactly if the condition holds by the reading of it below, which
+ * is written from the description of the language alone, and shares no code with the client.
  */
 
 import { afterAll, beforeAll, expect, it } from 'vitest';

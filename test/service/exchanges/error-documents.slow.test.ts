@@ -1,4 +1,4 @@
-/** No description ends a run at an error document. The table has each kind of `next` with each form of `last` and of `empty`. */
+/** No description ends a run at an error document: each kind of `next` with each form of `last` and `empty`. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
@@ -81,7 +81,7 @@ interface Row {
   readonly when: (typeof whens)[number];
 }
 
-/** What a description says in so many words that a document means. */
+/** Documents whose meaning a description states. */
 function isDescribed({ last, when }: Row, document: Document): boolean {
   const blank = '{"at":"","is":null}';
   const empty = JSON.stringify(when.empty ?? {});

@@ -1,4 +1,4 @@
-/** Exchanges with APIs that settings describe. Each file is a subject; adding what a vendor does is adding an exchange. */
+/** Exchanges with APIs that settings describe. Each file is a subject; a vendor's habit is an exchange. */
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Whole runs over APIs that settings describe: nights without reports, descriptions that are corrected between two starts, and waits. */
+/** Whole runs over described APIs: nights without reports, descriptions that are corrected, and waits. */
 
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';

@@ -1,4 +1,4 @@
-/** A page of JSON is accepted if it is one complete object or array; the values at its paths are those of JSON.parse. */
+/** A page of JSON is accepted if it is one complete object or array. Its values are those of JSON.parse. */
 
 import { describe, expect, it } from 'vitest';
 import { createJsonCheck } from '../../../lib/service/formats/json.ts';

@@ -312,7 +312,8 @@ describe('with a client certificate, the client', () => {
       for (const client of [direct, proxied(service, proxy, { clientCertificate })]) {
         await using _ = client;
         const error = await failureOf(fetchPage(client, pageRequest()));
-        // Three attempts before the first page of a run; later an outage. If the server's alert arrives in time, it is sure.
+        // Three attempts before the first page of a run; later an outage. If the server's alert arrives in time, it is
+        // sure.
         const isSure = /_ALERT_CERTIFICATE_REQUIRED/.test(error.message);
         expect(error.name).toBe(isSure ? 'ConfigurationError' : 'ServiceUnreachableError');
         expect(error.message).toMatch(remedy);

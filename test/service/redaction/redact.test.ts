@@ -48,7 +48,7 @@ const names = Object.keys(encodings);
 const encode = (key: string, path: readonly string[], step: number) =>
   path.reduce((text, name, index) => encodings[name]?.(text, step + index) ?? text, key);
 
-/** Those of the compositions that show the key. */
+/** The compositions that show the key. */
 function shown(key: string, compositions: readonly (readonly string[])[]): readonly string[] {
   return compositions
     .filter((path, step) => !containsPart(`Unknown key ${encode(key, path, step)}, try another`, [key]))

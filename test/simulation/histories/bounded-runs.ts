@@ -1,4 +1,4 @@
-/** What operators do with bounded runs: they start them beside the scheduled ones, and again, and complete what they have begun. */
+/** Operators start bounded runs beside the scheduled ones, and again, and complete what they have begun. */
 
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { ObservedExport } from '../invariants/observations.ts';

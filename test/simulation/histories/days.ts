@@ -1,7 +1,7 @@
 /**
- * The histories of `npm run simulate -- --days`: three to five days with several starts a day, in which operators name bounds, restart, stop
- * and abandon runs, with settings at the borders of what is allowed. Clocks are right, so that it is known what each run must contain
- * (`invariants/oracle.ts`).
+ * The histories of `npm run simulate -- --days`: three to five days with several starts a day, in which operators name
+ * bounds, restart, stop and abandon runs, with settings at the borders of what is allowed. Clocks are right, so that it
+ * is known what each run must contain (`invariants/oracle.ts`).
  */
 
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
@@ -126,7 +126,7 @@ function createExport(
   };
 }
 
-/** Often close to what would leave nothing to export: an initial date in the lag or in the future, a window of nearly the lag. */
+/** Often close to settings that leave nothing to export: an initial date in the future, a window of nearly the lag. */
 function drawSince(rng: Rng, start: number): NonNullable<ExportInput['since']> {
   const lag = rng.pick([undefined, 'PT10M', 'PT2H', 'PT10H', 'P1D'] as const);
   const lagFields = lag === undefined ? {} : { lag };

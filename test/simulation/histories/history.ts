@@ -1,4 +1,4 @@
-/** Runs one history: creates the world of a seed, lets it run until all exports are complete, and checks the invariants. */
+/** Runs one history: creates the world of a seed, runs it until all exports are complete, and checks the invariants. */
 
 import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
@@ -72,9 +72,9 @@ export interface HistoryStats {
   readonly requestsToService: number;
   readonly pagesStored: number;
   readonly runsPublished: number;
-  /** Those of `runsPublished` that have several slices. */
+  /** How many of `runsPublished` have several slices. */
   readonly slicedRunsPublished: number;
-  /** Those of `runsPublished` that are bounded. */
+  /** How many of `runsPublished` are bounded. */
   readonly boundedRunsPublished: number;
   readonly maxHistoryEvents: number;
 }
@@ -174,7 +174,7 @@ function createBucket(maxListed: number): Bucket {
   };
 }
 
-/** The exports of a service, and everything that is theirs alone. `label`: what the names of their executions begin with. */
+/** The exports of a service, and everything of theirs alone. `label`: the beginning of their executions' names. */
 function createDeployment(
   world: World,
   scenario: Scenario,

@@ -1,6 +1,6 @@
 /**
- * What people and other programs do to stored pages: they delete, replace and truncate them. And what an operator does about the
- * failure that follows, as the runbook says: restore the page and start, or start with `restart`.
+ * What people and other programs do to stored pages: they delete, replace and truncate them. And what an operator does
+ * about the failure that follows, as the runbook says: restore the page and start, or start with `restart`.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -82,8 +82,8 @@ export function createOperators(observations: Observations, faultsEndAt: number)
   };
 
   const replace = (key: string, { body, metadata }: StoredObject, rng: Rng): StoredObject => {
-    // Other bytes of the same size, with the metadata of the page, are noticed before the page is logged only if S3 has their
-    // SHA-256 (docs/guarantees.md).
+    // Other bytes of the same size, with the metadata of the page, are noticed before the page is logged only if S3 has
+    // their SHA-256 (docs/guarantees.md).
     const hasChecksum = !isLogged(key) || rng.chance(0.5);
     const others = pagesIn(folderOf(key)).filter((other) => other !== key);
     switch (rng.pick(['same size', 'same size', 'longer', 'other metadata', 'no metadata', 'another page'])) {

@@ -1,7 +1,7 @@
 /**
- * The pairs of faults of a small history. The first fault is one that can occur in the history without faults; the second is
- * one that can then still occur in the history with the first. A fault that both orders would reach counts once: as the second
- * of the one that comes first.
+ * The pairs of faults of a small history. The first fault is one that can occur in the history without faults; the
+ * second is one that can then still occur in the history with the first. A fault that both orders would reach counts
+ * once: as the second of the one that comes first.
  */
 
 import { faultName } from '../world/world.ts';
@@ -28,7 +28,7 @@ export async function findFirstFaults(small: SmallHistory): Promise<readonly str
   return candidateNames(await runHistory({ ...planOf(small, []), recordCandidates: true }));
 }
 
-/** The faults that can occur after `first`, also those that only it makes possible. None if it violates an invariant alone. */
+/** The faults that can occur after `first` or because of it. None if it violates an invariant alone. */
 export async function findSecondFaults(small: SmallHistory, first: string): Promise<readonly string[]> {
   const history = await runHistory({ ...planOf(small, [first]), recordCandidates: true });
   if (history.violation !== undefined) return [];
@@ -38,7 +38,7 @@ export async function findSecondFaults(small: SmallHistory, first: string): Prom
   return names.slice(position + 1);
 }
 
-/** Each first fault of the slice alone, and then with each second fault. `faults` limits the first ones, unless it is empty. */
+/** Each first fault of the slice alone, then with each second one. `faults` limits the first ones, unless empty. */
 export async function* pairPlans(
   histories: readonly SmallHistory[],
   { faults, slice: { part, parts } }: { readonly faults: readonly string[]; readonly slice: Slice },

@@ -1,6 +1,6 @@
 /**
- * Seeds whose histories once violated an invariant. A change of the simulation may turn a seed into a different history. Only those of
- * what is no longer simulated are removed.
+ * Seeds whose histories once violated an invariant. A change of the simulation may turn a seed into a different
+ * history. Only those of what is no longer simulated are removed.
  */
 
 export interface RegressionSeed {

@@ -1,4 +1,4 @@
-/** The circumstances of one history, drawn from its seed: the exports, the report service, the faults and their rates. */
+/** The circumstances of one history, drawn from its seed: exports, report service, faults and their rates. */
 
 import type { ExportProps } from '../../../lib/settings/props.ts';
 import type { StorageClass } from '../../../lib/settings/deployed-settings.ts';
@@ -18,7 +18,7 @@ export interface Scenario {
   readonly faultsEndAt: number;
   /** The last scheduled start. */
   readonly lastStartAt: number;
-  /** Instead of a start at every interval: only these, and only until one of them has shown that the export is up to date. */
+  /** Only these starts, and only until one of them has shown that the export is up to date. */
   readonly fewStarts?: FewStarts;
   /** By this moment every export must be complete. */
   readonly end: number;
@@ -205,7 +205,7 @@ function withCursorFaults(seed: string, rates: FaultRates): FaultRates {
   return { ...rates, ...Object.fromEntries(kinds.map((kind) => [kind, rng.pick([rates[kind], 0.1, 0.3])])) };
 }
 
-/** The export with slices, a lag or neither, reports that are late or whose date changes, and a service that may be wrong about upper bounds. */
+/** An export with slices, a lag or neither, late or changing reports, and a service that may ignore upper bounds. */
 function addSlices(
   seed: string,
   scenario: ExportScenario,
@@ -224,7 +224,8 @@ function addSlices(
   const { lookbackWindow, overlap } = scenario.settings.since;
   const lag = rng.pick([undefined, undefined, 'PT10M', lookbackWindow === 1_800_000 ? 'PT20M' : 'PT1H30M'] as const);
   const { lag: lagMs = 0 } = exportSettingsSchema.parse({ name: 'lag', since: lag && { lag } }).since;
-  // A run from the beginning of time has one slice. Few enough slices for a short history, and no date that a wrong clock takes for the future.
+  // A run from the beginning of time has one slice. Few enough slices for a short history, and no date that a wrong
+  // clock takes for the future.
   const sinceMs = Math.min(rng.pick([5, 26, 26]) * hour, 24 * (length === undefined ? hour : lengths[length]));
   const initial =
     lookbackWindow === undefined && rng.chance(0.8)
@@ -322,7 +323,7 @@ function createExportScenario(
     maxRetryAfter: 'PT1H',
   };
   const intervalMs = crowd === undefined ? rng.pick([30 * minute, hour, hour]) : rng.pick([hour]);
-  // What a scenario no longer draws must not change the rest of it either.
+  // A decision that is no longer drawn must not change the rest of the scenario.
   rng.next();
   return {
     input,
@@ -354,7 +355,7 @@ function createExportScenario(
   };
 }
 
-/** When an operator may do something that no execution brings about: at any time within each period, or shortly after few starts. */
+/** When an operator may do something: at any time within each period, or shortly after few starts. */
 export function operatorMoments(
   { start, faultsEndAt, fewStarts, exports }: Pick<Scenario, 'start' | 'faultsEndAt' | 'fewStarts' | 'exports'>,
   { everyMs, withinMs }: { readonly everyMs: number; readonly withinMs: number },

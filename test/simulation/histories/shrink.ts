@@ -1,6 +1,6 @@
 /**
- * Shrinks a failing history: removes pages, then faults, while the same invariant is still violated. What remains is what it
- * takes to violate it (delta debugging; Zeller and Hildebrandt, 2002).
+ * Shrinks a failing history: removes pages, then faults, while the same invariant is still violated. What remains is
+ * what it takes to violate it (delta debugging; Zeller and Hildebrandt, 2002).
  */
 
 import { faultName } from '../world/world.ts';

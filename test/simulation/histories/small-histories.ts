@@ -1,6 +1,6 @@
 /**
- * The small histories of `npm run simulate -- --pairs`: one export whose first run has 2 or 3 pages, with 1 or 4 pages in
- * flight. They are fixed, and as short as the final checks allow, since each runs once for every pair of faults.
+ * The small histories of `npm run simulate -- --pairs`: one export whose first run has 2 or 3 pages, with 1 or 4 pages
+ * in flight. They are fixed, and as short as the final checks allow, since each runs once for every pair of faults.
  *
  * | minute | |
  * |---|---|

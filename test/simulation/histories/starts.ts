@@ -93,9 +93,10 @@ export function scheduleStarts(
 }
 
 /**
- * Starts at one tick after the other. If all is idle when a start is due and every execution since the previous start has
- * succeeded, then faults have left nothing that this start could meet: no fault occurs from then on. If all is idle again at
- * the next start, the export is up to date, and the starts end. With `faultsInOrdinaryStarts`, this begins with the first fault.
+ * Starts at one tick after the other. If all is idle when a start is due and every execution since the previous start
+ * has succeeded, then faults have left nothing that this start could meet: no fault occurs from then on. If all is idle
+ * again at the next start, the export is up to date, and the starts end. With `faultsInOrdinaryStarts`, this begins
+ * with the first fault.
  */
 function startUntilUpToDate(
   world: World,

@@ -86,8 +86,9 @@ export function checkCompletion(
   for (const { stateName, run, execution, isPublished, at } of completions) {
     const next = completions.find((each) => each.stateName === stateName && each.at > at);
     const by = all.find(({ arn }) => arn === execution);
-    // Three executions cannot announce the run they completed: one that was stopped; one whose every attempt to learn of
-    // the completion failed, which then reports a failure; and one that learns of it only after the next run has completed.
+    // Three executions cannot announce the run they completed: one that was stopped; one whose every attempt to learn
+    // of the completion failed, which then reports a failure; and one that learns of it only after the next run has
+    // completed.
     const isExcused =
       by?.status === 'ABORTED' ||
       by?.status === 'FAILED' ||
@@ -126,7 +127,8 @@ export function checkCompletion(
 }
 
 /**
- * Whether a bounded run was refused because it overlaps another one, or has slices of another length. Another start completes that run.
+ * Whether a bounded run was refused because it overlaps another one, or has slices of another length. Another start
+ * completes that run.
  */
 const isRefusedBoundedRun = ({ input, error, cause = '' }: SimulatedExecution): boolean =>
   isBounded(input) &&
@@ -134,9 +136,10 @@ const isRefusedBoundedRun = ({ input, error, cause = '' }: SimulatedExecution): 
   /A run keeps its slices|The bounds overlap the bounded /.test(cause);
 
 /**
- * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the first report has
- * repaired the run. The executions before may have been stopped, so the first report may be late.
- * Each of several damaged pages of a run is reported after the repair of the one before it. A report of a whole run names no page.
+ * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the
+ * first report has repaired the run. The executions before may have been stopped, so the first report may be late. Each
+ * of several damaged pages of a run is reported after the repair of the one before it. A report of a whole run names no
+ * page.
  */
 function isReportOfDamage(
   { error, cause = '', startedAt }: SimulatedExecution,
@@ -153,8 +156,9 @@ function isReportOfDamage(
 }
 
 /**
- * Whether the execution is the first one to report that pages of a slice repeat, or that the cursor of a bounded run, which may have waited for
- * its next start for hours, has expired. The cursor may have been logged during the faults; the next start begins the slice again.
+ * Whether the execution is the first one to report that pages of a slice repeat, or that the cursor of a bounded run,
+ * which may have waited for its next start for hours, has expired. The cursor may have been logged during the faults;
+ * the next start begins the slice again.
  */
 function isReportOfOldCursor(execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean {
   const { error, input } = execution;
@@ -163,8 +167,8 @@ function isReportOfOldCursor(execution: SimulatedExecution, all: readonly Simula
 }
 
 /**
- * A process that is killed cannot abort its upload; nor can one that S3 does not answer. A lifecycle rule removes the parts after
- * two days. `creators`: the process that has created each upload.
+ * A process that is killed cannot abort its upload; nor can one that S3 does not answer. A lifecycle rule removes the
+ * parts after two days. `creators`: the process that has created each upload.
  */
 export function checkUploads(world: World, s3: SimulatedS3, creators: ReadonlyMap<string, Process>): void {
   if (world.violation() !== undefined) return;

@@ -1,6 +1,6 @@
 /**
- * Checks the root elements of pages and what is recorded of them, and which invocations must therefore know the right one. The service
- * has one for all its pages; as a fault, it sends documents with others.
+ * Checks the root elements of pages and what is recorded of them, and which invocations must therefore know the right
+ * one. The service has one for all its pages; as a fault, it sends documents with others.
  */
 
 import { recordOf } from '../world/dynamodb.ts';
@@ -19,7 +19,7 @@ import {
 } from './observations.ts';
 import { dependsOnUpperBound } from './slices.ts';
 
-/** Of all pages in XML. */
+/** The root element of all pages in XML. */
 const serviceRoot = 'reports';
 
 /** Whether the body is one of the service's pages, as far as its root element says. */
@@ -42,7 +42,7 @@ export function checkDocumentRoot(
   for (const root of [documentRoot, active?.documentRoot]) {
     if (root !== undefined && root !== serviceRoot) violate(root);
   }
-  // What a bounded run has found applies only to its own bounds.
+  // The findings of a bounded run apply only to its own bounds.
   if (documentRoot !== undefined && !isOfBoundedRun) learn(seen, name, world.time.now());
   if (lastCompleted !== undefined && documentRoot === undefined) violate(`none after run ${lastCompleted.result.run}`);
 
@@ -59,8 +59,8 @@ function learn({ rootsKnownSince }: Seen, name: string, now: number): void {
 }
 
 /**
- * Whether the process must know the root element of a first page: it was recorded before the process began, or the process has had
- * a response to a proof, or another slice has a page.
+ * Whether the process must know the root element of a first page: it was recorded before the process began, or the
+ * process has had a response to a proof, or another slice has a page.
  */
 export function mustKnowRoot(
   observations: Observations,

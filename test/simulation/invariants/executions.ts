@@ -15,8 +15,9 @@ const maxInvocationMs = 900_000;
 const maxCursorRestarts = 3;
 
 /**
- * `settingsOf`: the settings of the export with this start input, of each version that is deployed: an execution may invoke the
- * functions of several. `damagedRuns`: the runs that have a page which someone has changed. `firstPageAt`: when the run has logged its first page.
+ * `settingsOf`: the settings of the export with this start input, of each version that is deployed: an execution may
+ * invoke the functions of several. `damagedRuns`: the runs that have a page which someone has changed. `firstPageAt`:
+ * when the run has logged its first page.
  */
 export function createExecutionChecks(
   world: World,

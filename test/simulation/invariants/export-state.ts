@@ -56,8 +56,8 @@ export function checkExportState(
 const descriptionLagMs = 5_000;
 
 /**
- * An execution has one run, however late its invocations act. Once it has ended, it begins none with `restart` or `since` unless it
- * could not know, because it read the state before its end. `label`: the export and the sort key.
+ * An execution has one run, however late its invocations act. Once it has ended, it begins none with `restart` or
+ * `since` unless it could not know, because it read the state before its end. `label`: the export and the sort key.
  */
 export function checkOwner(
   { world, writer, findExecution }: Observations,
@@ -92,7 +92,7 @@ export function checkOwner(
   runOwners.add(active.execution);
 }
 
-/** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
+/** An active run keeps its execution and its place in the state, unless a reason to replace it applies. */
 function checkActiveRun(
   observations: Observations,
   seen: Seen,
@@ -230,8 +230,8 @@ function checkCompletedRun(
 }
 
 /**
- * Whether `latest.json` has a higher sequence of another deployment, which one of this export has reached: it cannot be distinguished
- * from one of our own.
+ * Whether `latest.json` has a higher sequence of another deployment, which one of this export has reached: it cannot be
+ * distinguished from one of our own.
  */
 function isForeignPointer({ s3, prefix }: Observations, name: string, own: number, state: StateItem): boolean {
   const pointer = s3().objects.get(`${prefix}${name}/latest.json`);
@@ -319,8 +319,8 @@ function checkWatermark(
 }
 
 /**
- * Everything before the watermark was requested by a run: from where the runs before had come, without a gap, and each part after it
- * had been dated for as long as the lag.
+ * Everything before the watermark was requested by a run: from where the runs before had come, without a gap, and each
+ * part after it had been dated for as long as the lag.
  */
 function checkRequestedUpTo(
   observations: Observations,

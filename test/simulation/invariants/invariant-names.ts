@@ -1,4 +1,4 @@
-/** Everything that must hold in every history. The checks are in this folder, except where a group names another place. */
+/** Everything that must hold in every history. The checks are in this folder, unless a group names another place. */
 export type Invariant =
   // Objects in S3: stored-objects.ts
   | 'every object has an expected key'

@@ -1,6 +1,6 @@
 /**
- * What the checks look at: the simulated services, and items and objects as an outsider reads them. The shapes are repeated
- * here on purpose, so that the checks do not share a mistake with the code they check.
+ * What the checks look at: the simulated services, and items and objects as an outsider reads them. The shapes are
+ * repeated here on purpose, so that the checks do not share a mistake with the code they check.
  */
 
 import type { PageMetadata, StoredCursor } from '../../../lib/core/model.ts';
@@ -67,7 +67,7 @@ export interface Observations {
   readonly dateUnitMs: number;
   /** The largest difference between a function's clock and virtual time. */
   readonly maxSkewMs: number;
-  /** Of all keys. */
+  /** The prefix of all keys. */
   readonly prefix: string;
   readonly s3: () => SimulatedS3;
   readonly dynamoDb: () => SimulatedDynamoDb;
@@ -100,7 +100,7 @@ export interface Seen {
   readonly completions: Completion[];
   /** By export, from which date on it must miss nothing; absent before its first watermark. */
   readonly lowerBounds: Map<string, number>;
-  /** By run: the response that showed that the service honors its upper bound; undefined if requests were rejected instead. */
+  /** By run: the response that showed that the service honors its upper bound; undefined: requests were rejected. */
   readonly proofs: Map<string, ServedPage | undefined>;
   /** What the requests of each run must contain (`Version.requestMark`). */
   readonly requestMarks: Map<string, string | undefined>;
@@ -113,7 +113,7 @@ export interface Seen {
 }
 
 export interface Completion {
-  /** Of the export, or of a bounded run. */
+  /** The name of the state of the export, or of a bounded run. */
   readonly stateName: string;
   readonly run: string;
   readonly execution: string;
@@ -273,7 +273,7 @@ export const boundedRuns = ({ items }: Pick<SimulatedDynamoDb, 'items'>, exportN
     .flatMap(({ active, lastCompleted }) => [active, lastCompleted?.result])
     .filter((run) => run !== undefined);
 
-/** The bounds in requests for reports of such an interval: whole seconds, or days. Some APIs must have an upper bound: when the run began. */
+/** The bounds in requests for such an interval: whole seconds, or days. */
 export function requestedBounds(
   { since, until }: Bounds,
   { startedAt }: ActiveRun,

@@ -1,10 +1,10 @@
 /**
- * Computes what each run of an export must contain from its settings and from what operators did, and compares it with the runs that
- * began and completed. What matters is in no store: up to which date all reports are in completed runs.
+ * Computes what each run of an export must contain from its settings and from what operators did, and compares it with
+ * the runs that began and completed. What matters is in no store: up to which date all reports are in completed runs.
  *
  * | of a run | what it must be |
  * |---|---|
- * | `since` | that of the start; else the end of what is exported, less the overlap; before there is any, `initial`, or a window ago |
+ * | `since` | that of the start; else the end of what is exported, less the overlap; else `initial`, or a window ago |
  * | `until` | when it began less the lag, rounded down to what requests can say; none without a lag |
  * | no page | a later start begins another run, with the same `since` and a later `until` |
  * | completed | what it requested is exported. It counts if it leaves no gap after what was exported before |
@@ -39,9 +39,9 @@ interface StartInput {
   readonly continues?: string;
 }
 
-/** What is known of an export. */
+/** The oracle's knowledge of an export. */
 interface Ledger {
-  /** Everything that is dated from `since` to `until` is in completed runs; undefined before the first one that counts. */
+  /** Everything dated from `since` to `until` is in completed runs; undefined before the first one that counts. */
   exported: Bounds | undefined;
   /** Where the lookback window of the first start began, until a run has exported it. */
   owedSince: number | undefined;

@@ -35,7 +35,7 @@ export function checkLogEntry(
     world.violate('the page log agrees with the stored pages', `${label}: ${entry.emptyPages} pages without reports`);
   }
   if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
-  // As the functions have stored it: someone may have deleted or replaced it meanwhile, and then it was stored again.
+  // The page as the functions stored it: it may have been deleted or replaced meanwhile, and stored again.
   const versions = s3().versions(prefix + entry.key);
   const withSameBytes = versions.filter((version) => isObjectOf(entry, version));
   if (versions.length === 0) world.violate('a page is stored before it is logged', label);
@@ -53,7 +53,7 @@ export function checkLogEntry(
   checkFirstPage(observations, seen, { name, service }, entry.run);
 }
 
-/** Of its execution: no other one passes delays on to it. */
+/** An entry has delays of its own execution only: no other one passes delays on to it. */
 function checkDelays({ world, writer, findExecution }: Observations, label: string, entry: LogEntry): void {
   const execution = findExecution(writer().payload.execution);
   if (execution === undefined) return;

@@ -1,4 +1,4 @@
-/** Checks the slices of runs before the state, or the first page of a run, is stored; and the requests that prove upper bounds. */
+/** Checks the slices of runs before the state, or a run's first page, is stored; and the proofs of upper bounds. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Process } from '../world/process.ts';
@@ -31,8 +31,8 @@ export function checkCuts({ world }: Observations, name: string, active: ActiveR
 }
 
 /**
- * Every attempt of a run has the same slices. One starts over only on its own: when its cursor was rejected, or when two of its pages
- * have the same cursor.
+ * Every attempt of a run has the same slices. One starts over only on its own: when its cursor was rejected, or when
+ * two of its pages have the same cursor.
  */
 export function checkSlices(
   observations: Observations,
@@ -153,7 +153,7 @@ export function checkFirstPage(
   }
 }
 
-/** The ends of the first slice and, with three or more, of the last but one: they prove the upper and the lower bound. */
+/** The ends of the first slice and, of three or more, the last but one: they prove upper and lower bound. */
 function provenInstants(run: ActiveRun): readonly number[] {
   const cuts = cutsOf(run);
   const ends = cuts.length > 2 ? [cuts[0], cuts.at(-2)] : [cuts[0]];
@@ -164,9 +164,10 @@ const isCounted = ({ request: { format, api } }: ActiveRun): boolean =>
   format === 'XML' || api.pagination !== undefined;
 
 /**
- * Whether the report may be in several slices of the run, or outside its bounds: its date has changed, or the service does not honor
- * upper bounds and the proof could not show it. It shows that they are ignored by any report since the end of the first slice, and that
- * they are inclusive only by a report with exactly that date. Of a format whose reports are not counted, it needs two reports.
+ * Whether the report may be in several slices of the run, or outside its bounds: its date has changed, or the service
+ * does not honor upper bounds and the proof could not show it. It shows that they are ignored by any report since the
+ * end of the first slice, and that they are inclusive only by a report with exactly that date. Of a format whose
+ * reports are not counted, it needs two reports.
  */
 export function mayBeMisplaced(
   { runs }: Pick<Observations, 'runs'>,

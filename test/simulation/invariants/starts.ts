@@ -1,4 +1,4 @@
-/** Compares what each start asks for with what becomes of it: the run that it begins or resumes, or why it is skipped or refused. */
+/** Compares each start with what becomes of it: the run that it begins or resumes, or why it is refused. */
 
 import type { GivenExport } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
@@ -44,7 +44,7 @@ export function createStartChecks(observations: Observations): StartChecks {
   const settled = new Map<string, ReadonlySet<string>>();
   /** Executions whose run would have ended before it began, because of the lag. */
   const withoutPeriod = new Set<string>();
-  /** By export with a lookback window and no watermark: when the first run can have begun that an operator gave no `since`. */
+  /** By export with a lookback window and no watermark: the earliest beginning of a first run without `since`. */
   const firstStarts = new Map<string, Range>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
 
@@ -102,7 +102,7 @@ export function createStartChecks(observations: Observations): StartChecks {
     );
   };
 
-  /** A bounded run is refused only by a clock that is wrong, with other slices than it has, or if it overlaps another one. */
+  /** A bounded run is refused only by a wrong clock, with other slices than it has, or if it overlaps another one. */
   const checkBoundedStart = (event: ExecutionEvent) => {
     const { name, input } = event.execution;
     const { continues } = (input ?? {}) as StartInput;
@@ -229,7 +229,7 @@ export function createStartChecks(observations: Observations): StartChecks {
 
 type Range = readonly [earliest: number, latest: number];
 
-/** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
+/** The dates between which a new run must begin. They differ only if it begins by the function's own clock. */
 function expectedSince(
   { world, writer }: Observations,
   { since: policy }: { readonly since: GivenExport['since'] },

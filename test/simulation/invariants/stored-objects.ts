@@ -107,8 +107,8 @@ function checkPage(
 }
 
 /**
- * The cursor after `page`, from its log entry or else from its object; null before the first page and after the last. None: the
- * page does not exist. Several: someone has deleted the page, and it was stored again, with another cursor.
+ * The cursor after `page`, from its log entry or else from its object; null before the first page and after the last.
+ * None: the page does not exist. Several: someone has deleted the page, and it was stored again, with another cursor.
  */
 function nextCursorsOf(
   observations: Observations,
@@ -213,7 +213,7 @@ function manifestFields(listed: Manifest['pages'][number]) {
   return { page, slice, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes };
 }
 
-/** What a manifest says about a slice with these pages. */
+/** The slice with these pages in a manifest. */
 function sliceFields({ since, until }: Bounds, entries: readonly LogEntry[]) {
   const textOf = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z');
   const counts = entries.map(({ reports }) => reports);
@@ -321,7 +321,7 @@ function checkLatestPointer(
   latestSequences.set(exportName, latest.sequence);
   if (existing === undefined) return;
   const { sequence, manifest: previous } = JSON.parse(existing.body.toString()) as typeof latest;
-  // That of another deployment with the same prefix is replaced.
+  // The pointer of another deployment with the same prefix is replaced.
   if (sequence > latest.sequence && manifests.has(prefix + previous)) {
     world.violate('latest.json never moves back', `${key}: from ${sequence} to ${latest.sequence}`);
   }

@@ -1,4 +1,4 @@
-/** Where the functions' telemetry goes: its lines into the event log. Checks that each line and metric names its own invocation. */
+/** Takes the functions' telemetry into the event log. Checks that each line and metric names its own invocation. */
 
 import type { TelemetryOutput } from '../../../lib/aws/lambda/telemetry.ts';
 import type { Container } from '../world/container.ts';

@@ -38,7 +38,7 @@ export interface WriteChecks {
   readonly completions: readonly Completion[];
   /** The date from which the export must miss nothing; undefined before its first watermark. */
   lowerBound(exportName: string): number | undefined;
-  /** Of published runs, in the order in which they were written. */
+  /** The manifests of published runs, in the order in which they were written. */
   manifests(): readonly Manifest[];
   /** When the first page of the run was logged. */
   firstPageAt(run: string): number | undefined;
@@ -58,7 +58,7 @@ function checkWriter({ world, writer, findExecution }: Observations, exportName:
   }
 }
 
-/** The start of a bounded run announces itself and takes a sequence in the state of its export, and changes nothing else there. */
+/** The start of a bounded run takes a sequence in the state of its export, and changes nothing else there. */
 function checkStateWriter(
   { world, writer, findExecution }: Observations,
   label: string,
@@ -100,7 +100,7 @@ function checkOverlaps(
   }
 }
 
-/** A new run has the request of the version that begins it; one that starts over because of a cursor, that of the run before. */
+/** A new run has the request of the version that begins it; after a rejected cursor, that of the run before. */
 function noteRequest(
   { writer }: Observations,
   { requestMarks }: Seen,

@@ -1,9 +1,9 @@
-/** Runs histories until one violates the given invariant. A child process of simulate-mutants.ts, with a mutant applied. */
+/** Runs histories until one violates the invariant. A child process of simulate-mutants.ts, with a mutant applied. */
 
 import { runHistory } from '../histories/history.ts';
 
 export interface SearchResult {
-  /** Of the history that violates the invariant. Absent: none does. */
+  /** The seed of the history that violates the invariant. Absent: none does. */
   readonly seed?: number | undefined;
   /** What the histories before it violate instead. */
   readonly others: readonly string[];

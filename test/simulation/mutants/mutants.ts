@@ -1,6 +1,6 @@
 /**
- * Ways to break the protocol, each with the smallest change that does it. If the simulation finds all of them, a simulation
- * without violations means something. Two name the same invariant only if they break different code.
+ * Ways to break the protocol, each with the smallest change that does it. If the simulation finds all of them, a
+ * simulation without violations means something. Two name the same invariant only if they break different code.
  */
 
 import type { Invariant } from '../invariants/invariant-names.ts';

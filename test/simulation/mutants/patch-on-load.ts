@@ -1,4 +1,4 @@
-/** Loaded with `--import`: applies the mutant named by the environment variable MUTANT to the modules as they are loaded. */
+/** Loaded with `--import`: applies the mutant in the environment variable MUTANT to modules as they are loaded. */
 
 import { registerHooks } from 'node:module';
 import { applyEdit, editsByFile } from './apply-edit.ts';

@@ -20,7 +20,7 @@ export function getPath(data: unknown, path: string): unknown {
 
 /** Whether `data` has a value at `path`, a field of its own. */
 
-/** `data` with `result` at a ResultPath. Path undefined: the result replaces the data. null: the result is discarded. */
+/** `data` with `result` at a ResultPath; undefined: the result replaces the data; null: it is discarded. */
 export function setPath(data: unknown, path: string | null | undefined, result: unknown): unknown {
   if (path === undefined) return result;
   if (path === null) return data;

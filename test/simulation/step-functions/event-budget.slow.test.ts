@@ -15,7 +15,7 @@ const { iterationsPerExecution, maxConsecutiveWaits } = exportSettingsSchema.par
   maxConsecutiveWaits: 100,
 });
 
-/** Every error that is retried, as often as it is retried: the most failures that one task can have before it succeeds. */
+/** Every retried error, as often as it is retried: the most failures of one task before it succeeds. */
 const allRetriedErrors = (step: StepName) =>
   stepRetries(step).flatMap(({ ErrorEquals: [error = ''], MaxAttempts }) =>
     Array.from({ length: MaxAttempts }, () => (error === 'States.ALL' ? 'SlowDown' : error)),

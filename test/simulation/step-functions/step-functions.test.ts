@@ -33,7 +33,8 @@ describe('the simulated Step Functions', () => {
   };
 
   it('counts events as the real service does: 5 for a task, 2 for another state, 3 for a failed attempt', async () => {
-    // Started; BeginRun, HasWork; ExportPage and NextAction three times; FinishRun, IsPublished, AnnounceCompleted, Completed; ended.
+    // Started; BeginRun, HasWork; ExportPage and NextAction three times; FinishRun, IsPublished, AnnounceCompleted,
+    // Completed; ended.
     expect((await simulate(success)).eventCount).toBe(1 + 7 + 3 * 7 + 7 + 5 + 2 + 1);
     const withErrors = { ...success, ExportPage: ['ServiceUnavailableError', 'Lambda.Unknown', ...success.ExportPage] };
     expect((await simulate(withErrors)).eventCount).toBe(44 + 2 * 3);

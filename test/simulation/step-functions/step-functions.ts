@@ -1,9 +1,9 @@
 /**
- * Simulated Step Functions: interprets the real definition in virtual time, retries tasks as the definition says, and counts
- * the events of each execution's history as the real service does, up to its limit.
+ * Simulated Step Functions: interprets the real definition in virtual time, retries tasks as the definition says, and
+ * counts the events of each execution's history as the real service does, up to its limit.
  *
- * It supports the part of the language in lib/core/state-machine/asl.ts. The tests in test/aws-e2e run the same definition in
- * an emulator.
+ * It supports the part of the language in lib/core/state-machine/asl.ts. The tests in test/aws-e2e run the same
+ * definition in an emulator.
  */
 
 import type { ChoiceRule, Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';
@@ -104,8 +104,9 @@ export interface StepFunctions {
   start(name: string, input: unknown): SimulatedExecution;
   stop(execution: SimulatedExecution): void;
   /**
-   * RedriveExecution: an execution that has failed, timed out or was stopped continues with the state in which it ended, with
-   * the same input and definition. Retries and the timeout start over; the history continues. Others are left as they are.
+   * RedriveExecution: an execution that has failed, timed out or was stopped continues with the state in which it
+   * ended, with the same input and definition. Retries and the timeout start over; the history continues. Others are
+   * left as they are.
    */
   redrive(execution: SimulatedExecution): void;
   find(arn: string): SimulatedExecution | undefined;

@@ -1,7 +1,7 @@
 /**
- * One execution environment of a Lambda function. It is reused for later invocations, one at a time, with whatever the one
- * before has left in memory. Between two invocations it is frozen: timers and requests that are still pending then have to
- * wait for the next one.
+ * One execution environment of a Lambda function. It is reused for later invocations, one at a time, with whatever the
+ * one before has left in memory. Between two invocations it is frozen: timers and requests that are still pending then
+ * have to wait for the next one.
  */
 
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';

@@ -1,8 +1,9 @@
 /**
- * Deployments while executions are running. A deployment updates the four functions and the definition one after another,
- * within minutes, and while one is updated, Lambda and Step Functions use the old and the new for some seconds. A rollback
- * goes back to the version before, of all that the deployment has updated; a deployment that fails updates only a part.
- * One that changes what is requested fails before both BeginRun and ExportPage are updated: no run may have its request.
+ * Deployments while executions are running. A deployment updates the four functions and the definition one after
+ * another, within minutes, and while one is updated, Lambda and Step Functions use the old and the new for some
+ * seconds. A rollback goes back to the version before, of all that the deployment has updated; a deployment that fails
+ * updates only a part. One that changes what is requested fails before both BeginRun and ExportPage are updated: no run
+ * may have its request.
  *
  * An execution keeps the definition that it was started with, but invokes the functions that are deployed at the time.
  */
@@ -32,14 +33,14 @@ export interface Version {
   readonly definition: StateMachine<string>;
   /** Whether it is of a later release of the exporter, not only of other settings. */
   readonly isLaterRelease: boolean;
-  /** What all its requests contain, and those of no other version. Absent: they are those of the scenario. */
+  /** A mark that only requests of this version contain. Absent: its requests are those of the scenario. */
   readonly requestMark?: string | undefined;
 }
 
 export interface Deployments {
   /** The version of the step's function that the invocation `id` gets, or a new container of it. */
   readonly functionVersion: (step: StepName, id: string) => Version;
-  /** Of the version that the invocation `id` has got. */
+  /** The mark of the version that the invocation `id` has got. */
   readonly requestMark: (id: string) => string | undefined;
   /** The definition that the execution is started with. */
   readonly definition: (execution: string) => StateMachine<string>;

@@ -1,6 +1,6 @@
 /**
- * Simulated DynamoDB: one table with the keys `pk` and `sk`, and the conditions that the page log uses. A read that is not
- * strongly consistent may return what was stored before the last write.
+ * Simulated DynamoDB: one table with the keys `pk` and `sk`, and the conditions that the page log uses. A read that is
+ * not strongly consistent may return what was stored before the last write.
  */
 
 import { type AttributeValue, ConditionalCheckFailedException } from '@aws-sdk/client-dynamodb';
@@ -33,7 +33,7 @@ export function createSimulatedDynamoDb({
   maxBatch,
 }: SimulatedDynamoDbOptions): SimulatedDynamoDb {
   const partitions = new Map<string, Map<string, Item>>();
-  /** What an eventually consistent read of an item returns. */
+  /** An item as an eventually consistent read returns it. */
   const stale = new Map<Item, Item | undefined>();
   const partition = (pk: string) => partitions.get(pk) ?? new Map<string, Item>();
 

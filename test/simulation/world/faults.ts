@@ -88,7 +88,7 @@ export const faultKinds = [
 export type FaultKind = (typeof faultKinds)[number];
 export type FaultRates = Readonly<Record<FaultKind, number>>;
 
-/** Kinds that get a chance only once per start or per hour occur more often; kinds that end a run at once, less often. */
+/** Kinds with one chance per start or per hour occur more often; kinds that end a run at once, less often. */
 const weights: Partial<FaultRates> = {
   'start-repeated': 6,
   'start-delayed': 6,

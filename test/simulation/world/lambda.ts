@@ -1,7 +1,7 @@
 /**
  * Simulated Lambda: runs each step as its own process until it returns or its timeout has passed. An invocation can be
- * rejected, can run twice, and its response can be lost while the step continues. Its container is new, or one that earlier
- * invocations of the same function have left.
+ * rejected, can run twice, and its response can be lost while the step continues. Its container is new, or one that
+ * earlier invocations of the same function have left.
  */
 
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
@@ -39,7 +39,7 @@ interface IdleContainer {
   readonly container: WarmContainer;
 }
 
-/** Of an invocation of a function that has an idle container. */
+/** The probability that an invocation uses an idle container, if there is one. */
 const warmProbability = 0.8;
 
 export function createLambda(options: LambdaOptions): Lambda {

@@ -1,7 +1,7 @@
 /**
- * A later release of the exporter, as far as one can be foreseen: its definition, outcomes and records have what those of
- * this release have, and more. It is this release with additions, so it shows how this release meets the additions, in
- * running executions and after a rollback; not how a real later release meets this one.
+ * A later release of the exporter, as far as one can be foreseen: its definition, outcomes and records have what those
+ * of this release have, and more. It is this release with additions, so it shows how this release meets the additions,
+ * in running executions and after a rollback; not how a real later release meets this one.
  */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';

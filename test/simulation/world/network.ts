@@ -1,6 +1,6 @@
 /**
- * The connection to the report service, as an undici dispatcher for the real client. Connections reset and bodies stall;
- * timeouts are undici's errors in virtual time.
+ * The connection to the report service, as an undici dispatcher for the real client. Connections reset and bodies
+ * stall; timeouts are undici's errors in virtual time.
  */
 
 import { Dispatcher, errors } from 'undici';
@@ -19,7 +19,7 @@ export class SimulatedNetwork extends Dispatcher {
   readonly #serviceFor: (process: Process) => SimulatedService;
   readonly #container: Container;
   readonly #timeouts: Timeouts;
-  /** Of each process, so that a request has the same name whatever the container has done before. */
+  /** Counted by process, so that a request has the same name whatever the container has done before. */
   readonly #requestCounts = new WeakMap<Process, number>();
 
   constructor(

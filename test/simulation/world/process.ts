@@ -12,7 +12,7 @@ export interface Process {
   /** In virtual time. */
   readonly startedAt: number;
   readonly step: StepName;
-  /** As the state machine sent it. */
+  /** The event that the state machine sent. */
   readonly payload: { readonly input: unknown; readonly execution: string; readonly startInput?: unknown };
   readonly runtime: Runtime;
   /** By how many milliseconds its clock has differed from virtual time so far. */
@@ -21,8 +21,8 @@ export interface Process {
   /** Ends the process. Requests that it has sent still take effect. */
   kill(reason: string): void;
   /**
-   * Sends one request: `effect` happens at the server, and what it returns or throws is the response. Never settles once
-   * the process is dead.
+   * Sends one request: `effect` happens at the server, and what it returns or throws is the response. Never settles
+   * once the process is dead.
    */
   request<Response>(server: string, operation: string, effect: () => Response, latency: Latency): Promise<Response>;
 }

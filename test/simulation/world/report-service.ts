@@ -1,6 +1,6 @@
 /**
- * The simulated Report Export Service: responds to a request as docs/service-contract.md says, by its own clock. It remembers
- * every page it has served, so that the invariants can compare stored pages with them.
+ * The simulated Report Export Service: responds to a request as docs/service-contract.md says, by its own clock. It
+ * remembers every page it has served, so that the invariants can compare stored pages with them.
  */
 
 import { createHash } from 'node:crypto';
@@ -13,8 +13,8 @@ import type { ExportRequest, PageContent, ServiceApi } from './service-apis.ts';
 import type { World } from './world.ts';
 
 /**
- * What the service does with the upper bound of a request: honors it, honors it but rejects an empty interval, ignores it, or includes
- * reports that are dated exactly at it.
+ * What the service does with the upper bound of a request: honors it, honors it but rejects an empty interval, ignores
+ * it, or includes reports that are dated exactly at it.
  */
 export type UpperBounds = 'honored' | 'empty rejected' | 'ignored' | 'included';
 
@@ -52,7 +52,7 @@ export interface ServedPage {
   readonly asOf: number;
   /** What the service did with the upper bound. */
   readonly upperBounds: UpperBounds;
-  /** That of the version whose request it was (`Version.requestMark`). */
+  /** The mark of the version whose request it was (`Version.requestMark`). */
   readonly requestMark: string | undefined;
 }
 
@@ -119,7 +119,7 @@ export interface ServiceOptions {
 
 const hour = 3_600_000;
 
-/** What a cursor stands for. */
+/** The position that a cursor names. */
 interface CursorPosition {
   readonly since: number;
   readonly until: number;

@@ -1,4 +1,4 @@
-/** The reports of the simulated service: when each is dated, becomes visible, is revised and disappears, by its clock. */
+/** The reports of the simulated service: when each is dated, becomes visible, is revised and disappears. */
 
 import type { Rng } from './rng.ts';
 
@@ -83,7 +83,7 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
   };
 }
 
-/** The report, or the two reports that stand for one whose date changes while a run may be under way, by up to a day. */
+/** The report, or two for one whose date changes while a run may be under way, by up to a day. */
 function redate(report: SimulatedReport, rng: Rng, moment: () => number): readonly SimulatedReport[] {
   if (!rng.chance(0.1)) return [report];
   const at = Math.floor(Math.max(report.visibleAt, moment()));

@@ -1,6 +1,6 @@
 /**
- * Repeatable random numbers. Each decision has its own generator, derived from the seed and the name of the decision, so
- * that leaving one fault out of a history does not change any other decision.
+ * Repeatable random numbers. Each decision has its own generator, derived from the seed and the name of the decision,
+ * so that leaving one fault out of a history does not change any other decision.
  */
 
 export interface Rng {

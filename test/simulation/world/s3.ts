@@ -47,8 +47,8 @@ interface Upload {
 }
 
 /**
- * `onWrite` is called with each object before it is stored, and with the object that it replaces. `maxListed`: the most keys of one
- * response to a listing; S3 may return fewer than the request allows.
+ * `onWrite` is called with each object before it is stored, and with the object that it replaces. `maxListed`: the most
+ * keys of one response to a listing; S3 may return fewer than the request allows.
  */
 export function createSimulatedS3(
   onWrite: (key: string, object: StoredObject, existing: StoredObject | undefined) => void,

@@ -1,6 +1,6 @@
 /**
- * AWS SDK clients whose `send` goes to the simulated services over an unreliable network. Like the SDK, they retry a failed
- * request a few times, so that a retry meets the effect of the request before it.
+ * AWS SDK clients whose `send` goes to the simulated services over an unreliable network. Like the SDK, they retry a
+ * failed request a few times, so that a retry meets the effect of the request before it.
  */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';

@@ -1,4 +1,4 @@
-/** Simulated Secrets Manager, with the API key of the service, which may be rotated, and the credentials of its proxy. */
+/** Simulated Secrets Manager: the API key, which may be rotated, and the credentials of the proxy. */
 
 import { operatorMoments, type Scenario } from '../histories/scenario.ts';
 import type { Command } from './sdk-clients.ts';

@@ -1,6 +1,6 @@
 /**
- * The forms in which the simulated service serves its reports: that of the Report Export Service, and those of APIs that the
- * settings describe, with the next page in a link or in the body.
+ * The forms in which the simulated service serves its reports: that of the Report Export Service, and those of APIs
+ * that the settings describe, with the next page in a link or in the body.
  */
 
 import type { ApiProps } from '../../../lib/settings/props.ts';
@@ -31,7 +31,7 @@ export interface ServiceApi {
   readonly isChecked: boolean;
   /** Whether a document that is no page is recognized even if nothing is known of the runs before. */
   readonly describesPages: boolean;
-  /** What is requested, or what is wrong with the request. */
+  /** The request, or the problem with it. */
   read(request: ServiceRequest): ExportRequest | string;
   /** What the client receives as the cursor with this value, in a response to `request`. */
   toCursor(value: string, request: ServiceRequest): string;
@@ -40,7 +40,7 @@ export interface ServiceApi {
   otherDocument(rng: Rng, page: PageContent): Written;
   /** The page with each defect that the client must notice in its headers, or where the next page is. */
   wrong(page: PageContent): readonly Written[];
-  /** What a byte is replaced by, so that the document is no longer well-formed. */
+  /** Replaces a byte, so that the document is no longer well-formed. */
   corruption(rng: Rng): string;
 }
 

@@ -5,8 +5,8 @@ import type { World } from './world.ts';
 
 export interface ServiceTraffic {
   /**
-   * Records a request that has reached the service, and that keeps it busy for `durationMs`. Call the result when it ends
-   * earlier: a client that is suspended does not close its connection.
+   * Records a request that has reached the service, and that keeps it busy for `durationMs`. Call the result when it
+   * ends earlier: a client that is suspended does not close its connection.
    */
   begin(process: Process, durationMs: number): () => void;
   /** The most requests at any moment so far. */

@@ -1,6 +1,7 @@
 /**
- * Time that passes only as events happen. Scheduled events wait in a queue ordered by time; the next one is taken only when
- * all promises of the previous one have settled. So the same events in the same order always give the same history.
+ * Time that passes only as events happen. Scheduled events wait in a queue ordered by time; the next one is taken only
+ * when all promises of the previous one have settled. So the same events in the same order always give the same
+ * history.
  */
 
 export interface VirtualTime {
@@ -68,8 +69,8 @@ export function createTimeline(start: number): Timeline {
 }
 
 /**
- * Nothing here waits for a disk or a socket, so one turn of the event loop settles all promises and streams. The client waits for
- * two turns before it reads a body.
+ * Nothing here waits for a disk or a socket, so one turn of the event loop settles all promises and streams. The client
+ * waits for two turns before it reads a body.
  */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) {

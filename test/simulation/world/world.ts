@@ -1,4 +1,4 @@
-/** What all parts of a simulated history share: virtual time, random decisions, injected faults, and the event log. */
+/** Shared by all parts of a simulated history: virtual time, random decisions, injected faults, and the event log. */
 
 import type { Invariant } from '../invariants/invariant-names.ts';
 import type { LogLine } from './event-log.ts';

@@ -45,7 +45,7 @@ export const someServices = (overrides: object = {}) => ({
 /** The feature flags of cdk.json, which a deployment uses. */
 const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));
 
-/** An app that does not bundle the functions. CDK's validation takes five times as long as the rest: `check:templates` runs it. */
+/** An app that does not bundle the functions. CDK's validation takes long: `check:templates` runs it. */
 export function anApp(moreContext: object = {}, { isValidated = false } = {}): App {
   return new App({
     context: { ...context, 'aws:cdk:bundling-stacks': [], 'aws:cdk:enable-asset-metadata': true, ...moreContext },
@@ -86,7 +86,7 @@ interface ConstructDeployment {
   readonly template: Template;
 }
 
-/** A construct `Reports` in a stack `Another`, with one scheduled export. @throws ConfigurationError if the props are invalid */
+/** A construct `Reports` in a stack `Another`, with one scheduled export. @throws ConfigurationError */
 export function deployConstruct(
   propsIn: Partial<ReportExporterProps> | ((stack: Stack) => Partial<ReportExporterProps>) = {},
   env?: Environment,

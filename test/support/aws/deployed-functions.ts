@@ -42,7 +42,7 @@ export interface WrittenSettings extends Partial<BucketSettings> {
 export const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
   functionSettings(aDeployment(service, ...exports), bucket);
 
-/** The functions in new containers, whose settings file contains `settings`. `env` changes their environment variables. */
+/** The functions in new containers, whose settings file contains `settings`, with `env` as variables. */
 export function deployedFunctions(
   aws: LocalAws,
   settings: WrittenSettings,
@@ -61,7 +61,7 @@ export function deployedFunctions(
   };
 }
 
-/** Captures what functions write to stdout and stderr, in each test of this file. Restores the environment after each. */
+/** Captures what functions write to stdout and stderr, in each test of this file. Restores the environment. */
 export function captureOutput() {
   let written: string[] = [];
   const capture = (chunk: unknown) => {

@@ -1,4 +1,4 @@
-/** The parts of AWS that the functions use, over HTTP: DynamoDB (dynalite), S3, GetSecretValue, PutSecretValue and DescribeExecution. */
+/** The parts of AWS that the functions use, over HTTP: DynamoDB (dynalite), S3, secrets and DescribeExecution. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';

@@ -1,4 +1,4 @@
-/** A small S3 over HTTP: conditional writes, uploads in parts, and listings. The adapters are tested with independent servers, too. */
+/** A small S3 over HTTP: conditional writes, uploads in parts, and listings. Independent servers are used, too. */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -17,7 +17,7 @@ interface StoredObject extends Pick<Content, 'body' | 'bytes'> {
   /** The headers of the request that are part of the object. */
   readonly headers: Readonly<Record<string, string>>;
   readonly etag: string;
-  /** Those of a multipart upload. */
+  /** The parts of a multipart upload. */
   readonly parts?: readonly Content[];
 }
 

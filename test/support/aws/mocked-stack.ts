@@ -49,7 +49,7 @@ export interface AService {
   readonly schedules?: Schedules;
   readonly settings?: Partial<ServiceProps>;
   readonly output?: Partial<ServiceOutput>;
-  /** Of the settings in the metadata. Absent: the one that this version reads. */
+  /** The version of the settings in the metadata. Absent: the one that this version reads. */
   readonly version?: number;
 }
 
@@ -141,7 +141,7 @@ export function mockAws(services: readonly AService[]) {
   for (const service of services) {
     clients.cloudFormation
       .on(DescribeStackResourceCommand, { StackName: stackName, LogicalResourceId: `${service.name}StateMachine` })
-      // As the deployment writes it: text within the metadata, because CloudFormation rejects a null.
+      // The deployment writes text within the metadata, because CloudFormation rejects a null.
       .resolves(resourceWith({ [serviceMetadataKey]: JSON.stringify(serviceMetadata(service)), 'aws:cdk:path': 'x' }));
   }
   return {
@@ -180,7 +180,7 @@ export const noMfa = () => Promise.reject(new Error('an MFA code that the test d
 export const openMockedStack = (runtime: Runtime = systemRuntime, name = stackName) =>
   openStack({ stackName: name, env: {}, runtime, askMfaCode: noMfa });
 
-/** What is stored in, and running on, a stack. */
+/** The records and executions of a stack. */
 export interface StackContent {
   readonly services: readonly AService[];
   /** By service. */

@@ -1,9 +1,9 @@
 /**
- * Serves the API that a description in the settings describes (`services.<name>.api`), for tests. It finds cursors and writes pages; what
- * else a request has is not its concern. It keeps no state: a cursor contains its position.
+ * Serves the API that a description in the settings describes (`services.<name>.api`), for tests. It finds cursors and
+ * writes pages; what else a request has is not its concern. It keeps no state: a cursor contains its position.
  *
- * Cursors and links have several forms, so that a client meets numbers of many digits, characters that each format escapes, relative and
- * absolute URLs, and links beside the next one.
+ * Cursors and links have several forms, so that a client meets numbers of many digits, characters that each format
+ * escapes, relative and absolute URLs, and links beside the next one.
  */
 
 import type { JsonObject, JsonValue } from '../../../lib/core/model.ts';
@@ -24,7 +24,7 @@ type AnyOf<Kinds> = { readonly [Name in KeyOf<Kinds>]?: ValueOf<Kinds, Name> };
 
 type AnyNext = AnyOf<Api['next']>;
 
-/** How the last page says that it is the last: by the first part of `last`. Counted pages have none: their total says it. */
+/** How the last page is recognized: by the first part of `last`. Counted pages have none: their total says it. */
 export function endOf({ next, last }: Pick<Api, 'next' | 'last'>) {
   const { from, at = '', alsoOnLast = false }: AnyNext = next;
   const part: ConditionPart = partsOf(last)[0] ?? {};
@@ -127,7 +127,8 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100, quietP
           return respond(api, { reports: [], next: undefined, hasNext: false, total: 0, instead: insteadOf(api) });
         }
         const { isSame, endsEmpty, keepsCursor, lastCursor } = endOf(api);
-        // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports, that of its request.
+        // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports,
+        // that of its request.
         const first = isSame && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
         const hasNext = isSame || (endsEmpty ? page.length > 0 : end < all.length);
         const token = first ?? (hasNext || keepsCursor ? cursorAt(api, end) : undefined);
@@ -139,7 +140,7 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100, quietP
   };
 }
 
-/** What a page without a list has, as `when.empty` says. */
+/** The content of a page without a list, for `when.empty`. */
 function insteadOf(api: Api): PageContent['instead'] {
   const [empty = {}] = partsOf(api.when?.empty);
   if (statusesOf(empty).includes(204)) return 'no content';
@@ -281,7 +282,7 @@ function positionOf(api: Api, cursor: PageValue, all: readonly Report[], pageSiz
   return position;
 }
 
-/** The URL of the next page: absolute, with an absolute path, or with the query only. Of one for its parameters, host and path are others. */
+/** The URL of the next page: absolute, a path, or a query only. If only its parameters count, the host is another. */
 function linkTo(api: Api, { target, headers }: ReceivedRequest, token: string, position: number): string {
   if (hasParameters(api)) return `http://inner.example/elsewhere?${linkParameter}=${encodeURIComponent(token)}`;
   const [path = '', search = ''] = target.split(/\?([^]*)/);
@@ -453,7 +454,7 @@ const xmlSteps = (path: string) =>
     where: by === undefined ? '' : ` ${by}="${escapeXml(value)}"`,
   }));
 
-/** The element at the end of the steps. Those that are missing are added; beside one with an attribute, one without it. */
+/** The element at the end of the steps. Missing ones are added; beside one with an attribute, one without it. */
 const elementAt = (top: XmlElement, steps: ReturnType<typeof xmlSteps>): XmlElement =>
   steps.reduce<XmlElement>(({ children }, { name, where }) => {
     const found = children.find((one) => one.name === name && one.where === where);

@@ -1,5 +1,6 @@
 /**
- * Generates docs/api.md from the doc comments of the public classes and props in `lib/cdk`, with the parser of TypeScript.
+ * Generates docs/api.md from the doc comments of the public classes and props in `lib/cdk`, with the parser of
+ * TypeScript.
  *
  * Not TypeDoc: it runs on the JavaScript API of TypeScript 6 and older, which TypeScript 7 does not have.
  */
@@ -34,7 +35,7 @@ const metricsFile = 'lib/core/metrics.ts';
 export interface ApiItem {
   readonly name: string;
   readonly kind: 'class' | 'interface' | 'property' | 'method' | 'constructor';
-  /** As declared: the type of a property, the parameters and the result of a method, what a class or an interface extends. */
+  /** The declared type of a property, parameters and result of a method, what a class or an interface extends. */
   readonly signature: string;
   readonly doc: DocComment;
   readonly members: readonly ApiItem[];

@@ -1,4 +1,4 @@
-/** Generates docs/settings.md from the schema of the settings file: a table for each object, with an anchor for each field. */
+/** Generates docs/settings.md from the schema of the settings file: a table for each object. */
 
 import * as z from 'zod';
 import { durationSchema, instantSchema } from '../../../lib/core/timestamps.ts';
@@ -137,7 +137,7 @@ const isObject = (schema: Schema) => schema.properties !== undefined || variants
 
 const pathOf = (path: string, name: string) => (path === '' ? name : `${path}.${name}`);
 
-/** What a list or a map consists of, and its path. Anything else is itself. */
+/** The elements of a list or a map, and their path. Anything else is itself. */
 function itemOf(schema: Schema, path: string): readonly [Schema, string] {
   if (schema.items !== undefined) return itemOf(schema.items, `${path}[]`);
   if (typeof schema.additionalProperties === 'object') return itemOf(schema.additionalProperties, `${path}.*`);

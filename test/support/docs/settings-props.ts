@@ -1,8 +1,8 @@
 /**
  * Generates `lib/settings/props.ts`: an interface for each object in the settings, with doc comments that editors show.
  *
- * Not json-schema-to-typescript: it drops the description of a field that is an object, and default and example of all fields, and its
- * optional fields reject undefined. What corrects that is as long as this file.
+ * Not json-schema-to-typescript: it drops the description of a field that is an object, and default and example of all
+ * fields, and its optional fields reject undefined. What corrects that is as long as this file.
  */
 
 import { settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';

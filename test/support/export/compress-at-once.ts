@@ -1,4 +1,4 @@
-/** Compresses without waiting for threads, for virtual time; and differently from one level to another, as releases of zlib may. */
+/** Compresses without waiting for threads, for virtual time; levels differ, as releases of zlib may. */
 
 import { gzipSync } from 'node:zlib';
 import type { Compress } from '../../../lib/core/storage/compression.ts';

@@ -71,7 +71,7 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
-/** What a bench shares with those created by `with`. */
+/** Shared by a bench with those created by `with`. */
 interface Shared {
   readonly store: MemoryStore;
   readonly log: PageLog;
@@ -216,7 +216,7 @@ export function cutOffAt(moment: string, options: BenchOptions = {}) {
   };
 }
 
-/** The export as the operator's commands see it, without a schedule. `lastIncident` is in the history of its execution. */
+/** The export as the operator's commands see it, without a schedule. The history has its `lastIncident`. */
 export function asExportTarget(bench: Bench, lastIncident?: Incident): ExportTarget {
   const { definition, executions, service } = bench.deps;
   const described = aDeployment({ vendor: 'ACME' }, { name: definition.name });

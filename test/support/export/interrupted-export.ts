@@ -1,6 +1,6 @@
 /**
- * An interrupted export for tests that edit its storage: one published run, and another with two pages logged and a third
- * stored but not logged. However the export ends after an edit, every published manifest must be correct.
+ * An interrupted export for tests that edit its storage: one published run, and another with two pages logged and a
+ * third stored but not logged. However the export ends after an edit, every published manifest must be correct.
  */
 
 import { expect } from 'vitest';
@@ -21,7 +21,7 @@ export interface InterruptedExport {
   readonly items: readonly StoredItem[];
   /** Deletes the export state, as the error message tells an operator to do after it was edited. */
   deleteState(): Promise<void>;
-  /** What a consumer sees, by key. */
+  /** The objects that a consumer sees, by key. */
   objects(): Promise<ReadonlyMap<string, Buffer>>;
 }
 
@@ -76,8 +76,8 @@ const manifestsIn = (objects: ReadonlyMap<string, Buffer>) =>
   [...objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 
 /**
- * Applies the edits, starts the export again and expects it to end, either with a correct manifest or with a named error that
- * says what to do, and that doing so works.
+ * Applies the edits, starts the export again and expects it to end, either with a correct manifest or with a named
+ * error that says what to do, and that doing so works.
  */
 export async function expectConsistentEndAfter(
   edits: readonly StorageEdit[],

@@ -1,5 +1,6 @@
 /**
- * A page store, a page log and a slot store in memory, for tests of thousands of runs. All but the slot store pass the suites in `test/contracts`.
+ * A page store, a page log and a slot store in memory, for tests of thousands of runs. All but the slot store pass the
+ * suites in `test/contracts`.
  * `crash` may throw before or after any of their effects.
  */
 

@@ -23,7 +23,7 @@ export type Script = (request: PageRequest, nth: number) => FetchedPage | undefi
 export const cursorAt = (position: number): Cursor =>
   asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
 
-/** Fails the requests with these numbers (from 1): with the error of this name, or with a Retry-After of so many seconds. */
+/** Fails requests, by their numbers from 1: with the error of this name, or a Retry-After of so many seconds. */
 export const failsAt =
   (failures: Readonly<Record<number, ErrorName | number>>): Script =>
   (_, nth) => {

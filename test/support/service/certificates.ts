@@ -1,4 +1,4 @@
-/** Creates certificates for tests: a certificate authority, and certificates that it issues, with keys on the curve P-256. */
+/** Creates certificates for tests: an authority, and certificates that it issues, with keys on the curve P-256. */
 
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 

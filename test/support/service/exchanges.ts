@@ -1,6 +1,6 @@
 /**
- * Reads exchanges with an API from a file. Each begins with its title, and has a description, the request that is expected, one or more
- * responses, and what the client makes of them:
+ * Reads exchanges with an API from a file. Each begins with its title, and has a description, the request that is
+ * expected, one or more responses, and what the client makes of them:
  *
  *     ### a flag that says that there is more
  *     # {"last": {"at": "/more", "is": false}}
@@ -12,9 +12,10 @@
  *
  *     > next 3, 1 report
  *
- * A line `# {…}` has parts of the description that differ from the usual one. A line `# given {…}` has the cursor, the size and other
- * parts of what is requested. The request may be left out. The results are `next CURSOR`, `last`, `N report(s)`, the name of an error
- * with a part of its message, and `refused` with a part of the problem, for a description that is not valid.
+ * A line `# {…}` has parts of the description that differ from the usual one. A line `# given {…}` has the cursor,
+ * the size and other parts of what is requested. The request may be left out. The results are `next CURSOR`, `last`, `N
+ * report(s)`, the name of an error with a part of its message, and `refused` with a part of the problem, for a
+ * description that is not valid.
  */
 
 import { readFileSync } from 'node:fs';
@@ -26,7 +27,7 @@ export interface WrittenExchange {
   readonly title: string;
   readonly parts: Readonly<Record<string, unknown>>;
   readonly given: Readonly<Record<string, unknown>>;
-  /** As it is expected; empty if nothing is. */
+  /** The expected request; empty if none is expected. */
   readonly request: string;
   readonly responses: readonly WrittenResponse[];
   readonly expected: string;

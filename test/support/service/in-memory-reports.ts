@@ -12,8 +12,8 @@ export interface InMemoryReport {
 }
 
 /**
- * Serves `reports` regardless of the clock. Reports with the same date keep the given order, so the same list results in
- * the same timeline in every process. `add` makes more reports arrive while the service runs.
+ * Serves `reports` regardless of the clock. Reports with the same date keep the given order, so the same list results
+ * in the same timeline in every process. `add` makes more reports arrive while the service runs.
  */
 export function inMemoryReports(
   reports: Iterable<InMemoryReport>,

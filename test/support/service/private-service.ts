@@ -1,4 +1,4 @@
-/** A service on the loopback interface with a certificate of a private authority. It may demand a client certificate. */
+/** A service on the loopback interface with a certificate of a private authority. It may demand one of clients. */
 
 import type { RequestListener } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';

@@ -123,7 +123,7 @@ type Fetched = Awaited<ReturnType<typeof fetchPage>>;
 
 export const readPage = async (page: Fetched | Promise<Fetched>): Promise<string> => (await page).body.toString();
 
-/** What an error must match. */
+/** The expectations of an error. */
 export const anError = (name: ErrorName, text: string | RegExp) => ({
   name,
   message: typeof text === 'string' ? expect.stringContaining(text) : expect.stringMatching(text),

@@ -15,7 +15,7 @@ import type { Fault, FaultScript } from './faults.ts';
 export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send' | 'validate'> {
   /** The API to serve. Default: the Report Export Service. */
   readonly api?: Api | undefined;
-  /** Of that API: the most reports on a page. */
+  /** The most reports on a page of that API. */
   readonly pageSize?: number | undefined;
   /** Whether some pages of a described API lack their list, as it says. */
   readonly quietPages?: boolean | undefined;
@@ -88,7 +88,7 @@ export async function startSimulator({
   return { ...simulator, exchanges };
 }
 
-/** Sends everything except the last chunk, and never throws. `finish` sends the rest, or closes the connection early. */
+/** Sends everything except the last chunk, and never throws. `finish` sends the rest, or closes the connection. */
 async function deliver(response: ServerResponse, prepared: PreparedResponse, fault: Fault, signal: AbortSignal) {
   const { disconnect, trickle, framing } = fault;
   const hash = createHash('sha256');

@@ -1,6 +1,6 @@
 /**
- * An API, and the authorization server of its tokens. Each use of a refresh token replaces it. A refresh token that is used twice is
- * revoked with all that followed from the same consent, as real servers do (RFC 9700, section 4.14.2).
+ * An API, and the authorization server of its tokens. Each use of a refresh token replaces it. A refresh token that is
+ * used twice is revoked with all that followed from the same consent, as real servers do (RFC 9700, section 4.14.2).
  */
 
 import { randomBytes } from 'node:crypto';
@@ -106,11 +106,11 @@ export async function startTokenServer(initial: TokenServerOptions = {}) {
     options: options as { -readonly [Name in keyof TokenServerOptions]: TokenServerOptions[Name] },
     /** The refresh tokens that were sent, in order. */
     exchanged,
-    /** Those that were sent twice. */
+    /** The refresh tokens that were sent twice. */
     reused,
     /** The access tokens that the API was sent. */
     requests,
-    /** What a person stores after a consent. */
+    /** The token that a person stores after a consent. */
     consent: () => JSON.stringify({ client_secret: clientSecret, refresh_token: newToken((consents += 1)) }),
     /** Makes all access tokens invalid. */
     expire: () => accessTokens.clear(),

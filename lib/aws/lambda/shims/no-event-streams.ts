@@ -1,6 +1,6 @@
 /**
- * In the deployed bundle this module replaces the SDK's event streams (`lib/cdk/code/bundling.ts`), under the names that its
- * clients import. No operation used here streams events, and the original pulls in many other modules.
+ * In the deployed bundle this module replaces the SDK's event streams (`lib/cdk/code/bundling.ts`), under the names
+ * that its clients import. No operation used here streams events, and the original pulls in many other modules.
  */
 
 export const eventStreamSerdeProvider = (): undefined => undefined;

@@ -1,0 +1,46 @@
+/** Comments fit in a line of 120 characters, and no comment switches off the limits of functions. */
+
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+const maxLength = 120;
+const linesOf = (folder: string) =>
+  globSync(`${folder}/**/*.{ts,mjs,js}`, { cwd: root, exclude: ['**/node_modules'] }).flatMap((file) =>
+    readFileSync(join(root, file), 'utf8')
+      .split('\n')
+      .map((text, index) => ({ text, place: `${file}:${index + 1}` })),
+  );
+
+/** How many longer lines a folder has at most. */
+const longerLines = {
+  'lib/core': 250,
+  'lib/service': 145,
+  'lib/settings': 95,
+  'lib/local': 55,
+  'lib/operator': 95,
+  'lib/aws': 0,
+  'lib/cdk': 0,
+  'lib/api': 0,
+  bin: 15,
+  functions: 0,
+  test: 30,
+  bench: 5,
+};
+
+it.each(Object.entries(longerLines))(
+  'comments in %s have at most 120 characters a line, but for %i',
+  (folder, most) => {
+    const wide = linesOf(folder).filter(({ text }) => /^\s*(\*|\/[/*])/.test(text) && text.length > maxLength);
+    expect(wide.slice(most).map(({ place }) => place)).toEqual([]);
+  },
+);
+
+it('no comment switches off the limits of functions', () => {
+  const disabled = ['lib', 'functions', 'bin'].flatMap(linesOf).filter(({ text }) => {
+    const [, rules = ''] = /oxlint-disable(.*)/.exec(text) ?? [];
+    return /max-lines|complexity|max-params|^\s*(\*\/)?$/.test(rules) && text.includes('oxlint-disable');
+  });
+  expect(disabled.map(({ place }) => place)).toEqual([]);
+});
