@@ -18,7 +18,10 @@ export interface SettingsFile {
    * @example 'ReportExporter-prod'
    */
   readonly stackName?: string | undefined;
-  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. With another name, the exports begin from the start. */
+  /**
+   * The services by name: 1 to 30 lower-case letters, digits and hyphens. With another name, the exports begin from the
+   * start.
+   */
   readonly services: Readonly<Record<string, ServiceProps>>;
   /** The exports of all services. */
   readonly exports: readonly ExportProps[];
@@ -120,14 +123,16 @@ export interface ServiceProps {
    */
   readonly maxPageBytes?: number | undefined;
   /**
-   * How many pages are requested at the same time, over all exports of the service; on this machine, by each process. Unit: pages.
+   * How many pages are requested at the same time, over all exports of the service; on this machine, by each process.
+   * Unit: pages.
    *
    * @default - there is no limit
    * @see `docs/many-exports.md#politeness`
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
-   * The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and bounded runs need it.
+   * The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and
+   * bounded runs need it.
    *
    * @example 'date.lt'
    * @see `docs/parallel-and-past.md#requirements`
@@ -156,7 +161,8 @@ export interface ServiceProps {
    */
   readonly proxyUrl?: string | undefined;
   /**
-   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the proxy.
+   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the
+   * proxy.
    *
    * @example 'acme/proxy'
    * @see `docs/network.md#a-proxy`
@@ -186,7 +192,8 @@ export interface ServiceProps {
   /** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
-   * The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.
+   * The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors
+   * must each name theirs.
    *
    * @default 'REPORT_EXPORT_API_KEY'
    * @example 'ACME_API_KEY'
@@ -206,7 +213,8 @@ export interface ApiProps {
   /** What every request is. */
   readonly request?: ApiRequestProps | undefined;
   /**
-   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
+   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as
+   * seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
    *
    * @example {'form':'yyyy-MM-dd HH:mm','zone':'Europe/Berlin'}
    * @see `docs/apis.md#dates`
@@ -217,7 +225,8 @@ export interface ApiProps {
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
-   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the service.
+   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the
+   * service.
    *
    * @default - the last page has no next page
    * @example {'at':'/has_more','is':false}
@@ -234,16 +243,25 @@ export type AuthProps = AuthNoneProps | AuthKeyProps | AuthBasicProps | AuthBear
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthNoneProps {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'none';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthKeyProps {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'key';
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
+   * `{token}`.
    *
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
    */
@@ -252,10 +270,15 @@ export interface AuthKeyProps {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBasicProps {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'basic';
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
+   * `{token}`.
    *
    * @default '{"Authorization":"Basic {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -265,10 +288,15 @@ export interface AuthBasicProps {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBearerProps {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'bearer';
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
+   * `{token}`.
    *
    * @default '{"Authorization":"Bearer {secret}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -278,7 +306,11 @@ export interface AuthBearerProps {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthOauth2Props {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'oauth2';
   /**
    * Where tokens are requested.
@@ -300,7 +332,9 @@ export interface AuthOauth2Props {
    */
   readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
   /**
-   * How the client proves who it is: its ID and secret by HTTP Basic, encoded as RFC 6749 says or, for servers that do not decode them, as they are; in the `body`; by an assertion that a private key signs; or `none`, for a client that has no secret.
+   * How the client proves who it is: its ID and secret by HTTP Basic, encoded as RFC 6749 says or, for servers that do
+   * not decode them, as they are; in the `body`; by an assertion that a private key signs; or `none`, for a client that
+   * has no secret.
    *
    * @default 'basic'
    */
@@ -337,7 +371,8 @@ export interface AuthOauth2Props {
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined;
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
+   * `{token}`.
    *
    * @default '{"Authorization":"Bearer {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -347,7 +382,11 @@ export interface AuthOauth2Props {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthJwtProps {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'jwt';
   /**
    * Where tokens are requested.
@@ -400,7 +439,8 @@ export interface AuthJwtProps {
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined;
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
+   * `{token}`.
    *
    * @default '{"Authorization":"Bearer {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -410,7 +450,11 @@ export interface AuthJwtProps {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthLoginProps {
-  /** How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token. */
+  /**
+   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
+   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
+   * `login` sends it to the service for a token.
+   */
   readonly kind: 'login';
   /**
    * The path of the request for a token, below `baseUrl`. The request is a POST.
@@ -444,7 +488,8 @@ export interface AuthLoginProps {
    */
   readonly expires?: string | undefined;
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.
+   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
+   * `{token}`.
    *
    * @default '{"Authorization":"Bearer {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -455,14 +500,16 @@ export interface AuthLoginProps {
 /** Certificates of the connection to the service. */
 export interface TlsProps {
   /**
-   * The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file.
+   * The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings
+   * file.
    *
    * @default - the public ones
    * @example 'certificates/ca.pem'
    */
   readonly ca?: string | undefined;
   /**
-   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted key, `passphrase`.
+   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted
+   * key, `passphrase`.
    *
    * @example 'acme/client-certificate'
    */
@@ -501,7 +548,8 @@ export interface ApiKeySecretProps {
 /** What to export, from where, and when. */
 export interface ExportProps {
   /**
-   * The name of the export, unique in the file: 1 to 40 letters, digits, hyphens and underscores. With another name, the export begins from the start.
+   * The name of the export, unique in the file: 1 to 40 letters, digits, hyphens and underscores. With another name,
+   * the export begins from the start.
    *
    * @example 'nightly'
    */
@@ -509,7 +557,8 @@ export interface ExportProps {
   /** Where the runs start. */
   readonly since?: SinceProps | undefined;
   /**
-   * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`.
+   * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}`
+   * in its `api`.
    *
    * @see `docs/parallel-and-past.md#slices`
    */
@@ -548,7 +597,8 @@ export interface ExportProps {
    */
   readonly publishEmptyRuns?: boolean | undefined;
   /**
-   * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`.
+   * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes`
+   * with `api`.
    *
    * @see `docs/alarms.md#expected-reports`
    */
@@ -580,13 +630,15 @@ export interface ExportProps {
    */
   readonly pagesPerInvocation?: number | undefined;
   /**
-   * How often a run starts over because the service rejected its cursor, or because counted pages do not add up. Unit: restarts.
+   * How often a run starts over because the service rejected its cursor, or because counted pages do not add up. Unit:
+   * restarts.
    *
    * @default 1
    */
   readonly maxCursorRestarts?: number | undefined;
   /**
-   * The longest Retry-After that the function itself waits for. The state machine waits for longer ones. An ISO 8601 duration.
+   * The longest Retry-After that the function itself waits for. The state machine waits for longer ones. An ISO 8601
+   * duration.
    *
    * @default 'PT20S'
    */
@@ -617,7 +669,8 @@ export interface ExportProps {
    */
   readonly service?: string | undefined;
   /**
-   * What differs from the `api` of the service. Each field of `request`, `page` and `when` replaces that of the service; `dates`, `next` and `last` replace it as a whole; `null` removes it.
+   * What differs from the `api` of the service. Each field of `request`, `page` and `when` replaces that of the
+   * service; `dates`, `next` and `last` replace it as a whole; `null` removes it.
    *
    * @see `docs/apis.md`
    */
@@ -641,7 +694,8 @@ export interface SinceProps {
    */
   readonly overlap?: string | undefined;
   /**
-   * In place of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
+   * In place of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if
+   * that is earlier. An ISO 8601 duration.
    *
    * @default - runs start at the watermark
    * @example 'P2D'
@@ -657,17 +711,22 @@ export interface SinceProps {
   readonly lag?: string | undefined;
 }
 
-/** How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`. */
+/**
+ * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in
+ * its `api`.
+ */
 export interface SlicesProps {
   /**
-   * How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for late reports. Unit: slices.
+   * How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for
+   * late reports. Unit: slices.
    *
    * @default 1
    * @example 8
    */
   readonly parallel?: number | undefined;
   /**
-   * How long a slice is: whole minutes; whole days if the `dates` of the API have no time, or a `zone`. An ISO 8601 duration.
+   * How long a slice is: whole minutes; whole days if the `dates` of the API have no time, or a `zone`. An ISO 8601
+   * duration.
    *
    * @default - each run chooses it
    * @example 'PT1H'
@@ -675,7 +734,10 @@ export interface SlicesProps {
   readonly length?: string | undefined;
 }
 
-/** What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. */
+/**
+ * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes`
+ * with `api`.
+ */
 export interface ExpectProps {
   /**
    * A run with fewer reports fails before it is published. Unit: reports.
@@ -722,7 +784,8 @@ export interface ScheduleProps {
    */
   readonly enabled?: boolean | undefined;
   /**
-   * The maximum age of the newest completed run before the alarm NotFresh: from PT10M to P7D, P14D for a weekly export, or `none` for no alarm. An ISO 8601 duration.
+   * The maximum age of the newest completed run before the alarm NotFresh: from PT10M to P7D, P14D for a weekly export,
+   * or `none` for no alarm. An ISO 8601 duration.
    *
    * @default 'none'
    * @example 'PT26H'
@@ -860,7 +923,8 @@ export interface ApiRequestProps {
    */
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
   /**
-   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.
+   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of
+   * GraphQL, whose braces are no placeholders.
    *
    * @example {'from':'{since}','type':'{filter.type}'}
    */
@@ -876,7 +940,8 @@ export interface ApiRequestProps {
 /** The part `api.dates` of the settings. */
 export interface ApiDatesProps {
   /**
-   * A pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and `SSS`, other letters in single quotes; or `date`, which is `yyyy-MM-dd`.
+   * A pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and `SSS`, other letters in single quotes; or `date`, which is
+   * `yyyy-MM-dd`.
    *
    * @example 'yyyy-MM-dd HH:mm'
    */
@@ -884,7 +949,8 @@ export interface ApiDatesProps {
   /**
    * The time zone in which the API reads dates, by its IANA name.
    *
-   * @default - the API may read them in any zone: requests begin 12 hours earlier and end 14 hours later, so that no report is missed and some come twice. Slices and bounded runs need it
+   * @default - the API may read them in any zone: requests begin 12 hours earlier and end 14 hours later, so that no
+   * report is missed and some come twice. Slices and bounded runs need it
    * @example 'America/Los_Angeles'
    */
   readonly zone?: string | undefined;
@@ -895,7 +961,10 @@ export type ApiNextProps = ApiNextHeaderProps | ApiNextLinkProps | ApiNextBodyPr
 
 /** The part `api.next` of the settings. */
 export interface ApiNextHeaderProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  /**
+   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
+   * are counted (`count`), or there is only one (`none`).
+   */
   readonly from: 'header';
   /**
    * The name of the header.
@@ -904,14 +973,16 @@ export interface ApiNextHeaderProps {
    */
   readonly at: string;
   /**
-   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.
+   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is
+   * the URL of the next page, which must have the origin of the service.
    *
    * @default - `request` has `{cursor}`
    * @example {'query':'cursor'}
    */
   readonly to?: 'url' | ApiNextToProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
+   * place of `to`. For a POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
@@ -926,7 +997,10 @@ export interface ApiNextHeaderProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextLinkProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  /**
+   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
+   * are counted (`count`), or there is only one (`none`).
+   */
   readonly from: 'link';
   /**
    * The relation of the link to the next page.
@@ -941,7 +1015,8 @@ export interface ApiNextLinkProps {
    */
   readonly to?: 'url' | ApiNextToLinkProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
+   * place of `to`. For a POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
@@ -956,23 +1031,29 @@ export interface ApiNextLinkProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextBodyProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  /**
+   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
+   * are counted (`count`), or there is only one (`none`).
+   */
   readonly from: 'body';
   /**
-   * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
+   * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as
+   * `/feed/link[@rel=next]/@href`.
    *
    * @example '/meta/next'
    */
   readonly at: string;
   /**
-   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.
+   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is
+   * the URL of the next page, which must have the origin of the service.
    *
    * @default - `request` has `{cursor}`
    * @example {'query':'cursor'}
    */
   readonly to?: 'url' | ApiNextToProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
+   * place of `to`. For a POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
@@ -987,7 +1068,10 @@ export interface ApiNextBodyProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextReportProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  /**
+   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
+   * are counted (`count`), or there is only one (`none`).
+   */
   readonly from: 'report';
   /**
    * The path of a field in each report: the cursor is that of the last report of the page.
@@ -996,14 +1080,16 @@ export interface ApiNextReportProps {
    */
   readonly at: string;
   /**
-   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.
+   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is
+   * the URL of the next page, which must have the origin of the service.
    *
    * @default - `request` has `{cursor}`
    * @example {'query':'cursor'}
    */
   readonly to?: 'url' | ApiNextToProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
+   * place of `to`. For a POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
@@ -1012,7 +1098,10 @@ export interface ApiNextReportProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextCountProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  /**
+   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
+   * are counted (`count`), or there is only one (`none`).
+   */
   readonly from: 'count';
   /**
    * Where requests send the number.
@@ -1027,19 +1116,22 @@ export interface ApiNextCountProps {
    */
   readonly first?: number | undefined;
   /**
-   * What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the page had.
+   * What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the
+   * page had.
    *
    * @default 1
    */
   readonly step?: number | 'reports' | undefined;
   /**
-   * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash.
+   * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the
+   * number after the slash.
    *
    * @example '/total'
    */
   readonly total: TotalProps;
   /**
-   * Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses this request or repeats its last page, the total alone decides.
+   * Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses
+   * this request or repeats its last page, the total alone decides.
    *
    * @default true
    */
@@ -1049,7 +1141,8 @@ export interface ApiNextCountProps {
 /** Where requests send the number. */
 export interface ToProps {
   /**
-   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of the URL of the next page, or the fields of an object, lie over those of the request.
+   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of
+   * the URL of the next page, or the fields of an object, lie over those of the request.
    *
    * @example 'cursor'
    */
@@ -1068,10 +1161,16 @@ export interface ToProps {
   readonly form?: string | undefined;
 }
 
-/** Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash. */
+/**
+ * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number
+ * after the slash.
+ */
 export type TotalProps = string | TotalHeaderProps;
 
-/** Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash. */
+/**
+ * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number
+ * after the slash.
+ */
 export interface TotalHeaderProps {
   /**
    * The name of the header.
@@ -1083,14 +1182,18 @@ export interface TotalHeaderProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextNoneProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`). */
+  /**
+   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
+   * are counted (`count`), or there is only one (`none`).
+   */
   readonly from: 'none';
 }
 
 /** The part `api.next.to` of the settings. */
 export interface ApiNextToProps {
   /**
-   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of the URL of the next page, or the fields of an object, lie over those of the request.
+   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of
+   * the URL of the next page, or the fields of an object, lie over those of the request.
    *
    * @example 'cursor'
    */
@@ -1143,7 +1246,8 @@ export interface ApiNextRequestProps {
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /**
-   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.
+   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of
+   * GraphQL, whose braces are no placeholders.
    *
    * @example {'from':'{since}','type':'{filter.type}'}
    */
@@ -1185,7 +1289,8 @@ export interface ConditionProps {
   /** In place of these: the page has no reports. */
   readonly reports?: 0 | undefined;
   /**
-   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the request sent in the place of the cursor.
+   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the
+   * request sent in the place of the cursor.
    *
    * @default - anything but nothing
    * @example false
@@ -1211,7 +1316,8 @@ export interface ApiPageProps {
   /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
   readonly format?: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes' | null | undefined;
   /**
-   * Where the reports are: in JSON, the JSON Pointer of a list, followed by `/*`; in XML, a path of elements. In CSV, `/*` says that the first row is a report, too.
+   * Where the reports are: in JSON, the JSON Pointer of a list, followed by `/*`; in XML, a path of elements. In CSV,
+   * `/*` says that the first row is a report, too.
    *
    * @default - in XML the child elements of the root, and in CSV the rows after the first
    * @example '/data/*'
@@ -1310,7 +1416,8 @@ export interface ConditionThrottledProps {
   /** In place of these: the page has no reports. */
   readonly reports?: 0 | undefined;
   /**
-   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the request sent in the place of the cursor.
+   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the
+   * request sent in the place of the cursor.
    *
    * @default - anything but nothing
    * @example false
@@ -1356,7 +1463,8 @@ export interface ExportsApiProps {
   /** What every request is. */
   readonly request?: ApiRequestProps | undefined;
   /**
-   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
+   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as
+   * seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
    *
    * @example {'form':'yyyy-MM-dd HH:mm','zone':'Europe/Berlin'}
    * @see `docs/apis.md#dates`
@@ -1365,7 +1473,8 @@ export interface ExportsApiProps {
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
-   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the service.
+   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the
+   * service.
    *
    * @default - the last page has no next page
    * @example {'at':'/has_more','is':false}

@@ -47,6 +47,9 @@ export async function readLastIncident(client: SFNClient, executionArn: string):
 const waitState: StateName = 'WaitForService';
 const waitingLoopSchema = z.object({ waitSeconds: z.number() });
 
+/** The fields of an event that have the error and the cause of a failure. */
+const failureDetails = /(Failed|Aborted|TimedOut)EventDetails$/;
+
 function incidentIn(event: HistoryEvent): Incident | undefined {
   const { timestamp, type = '', stateEnteredEventDetails: entered } = event;
   const at = instantOf(timestamp?.getTime() ?? 0);
@@ -54,17 +57,13 @@ function incidentIn(event: HistoryEvent): Incident | undefined {
     const { data: loop } = waitingLoopSchema.safeParse(parseJson(entered.input));
     return loop && { kind: 'wait', at, seconds: loop.waitSeconds };
   }
-  const failures: readonly (Parameters<typeof toFailure>[0] | undefined)[] = [
-    event.executionFailedEventDetails,
-    event.executionAbortedEventDetails,
-    event.executionTimedOutEventDetails,
-    event.taskFailedEventDetails,
-    event.taskTimedOutEventDetails,
-    event.taskStartFailedEventDetails,
-    event.taskSubmitFailedEventDetails,
-  ];
-  const details = failures.find((each) => each !== undefined);
+  const [, details] =
+    Object.entries(event).find(([field, value]) => value !== undefined && failureDetails.test(field)) ?? [];
   const isOver = /^Execution(Failed|Aborted|TimedOut)$/.test(type);
   if (!isOver && details === undefined) return undefined;
-  return { kind: isOver ? 'failed-run' : 'failed-attempt', at, ...toFailure(details, type === 'ExecutionAborted') };
+  return {
+    kind: isOver ? 'failed-run' : 'failed-attempt',
+    at,
+    ...toFailure(details as Parameters<typeof toFailure>[0], type === 'ExecutionAborted'),
+  };
 }

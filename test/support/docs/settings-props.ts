@@ -121,8 +121,23 @@ function commentOf(schema: Schema, indent: string): string {
     ...(unit === undefined ? [] : [`Unit: ${unit}.`]),
   ];
   const lines = [[text, ...notes].join(' '), ...(tags.length === 0 ? [] : ['', ...tags])];
-  if (lines.length === 1) return `${indent}/** ${lines[0]} */\n`;
-  return `${indent}/**\n${lines.map((line) => `${indent} * ${line}`.trimEnd()).join('\n')}\n${indent} */\n`;
+  const single = `${indent}/** ${lines[0]} */\n`;
+  if (lines.length === 1 && single.length <= maxLength) return single;
+  const wrapped = lines.flatMap((line) => wrap(line, maxLength - indent.length - 3));
+  return `${indent}/**\n${wrapped.map((line) => `${indent} * ${line}`.trimEnd()).join('\n')}\n${indent} */\n`;
+}
+
+const maxLength = 120;
+
+/** The text in lines of at most `length` characters. */
+function wrap(text: string, length: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.pop() ?? '';
+    const longer = line === '' ? word : `${line} ${word}`;
+    lines.push(...(longer.length <= length || line === '' ? [longer] : [line, word]));
+  }
+  return lines;
 }
 
 /** A value, or after a hyphen what is not one. */
