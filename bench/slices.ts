@@ -24,7 +24,7 @@ interface Case {
   readonly latencyMs: number;
   readonly bodyMs: number;
   readonly pageBytes: number;
-  /** Of the loop. */
+  /** The number of pages of the loop. */
   readonly pages: number;
   readonly isDense?: boolean;
 }

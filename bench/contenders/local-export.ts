@@ -43,7 +43,7 @@ const end = await opened.start(request, silent);
 if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);
 finish(mode === 'slices' ? await countPages(end.manifest) : end.result.pages);
 
-/** Those with reports: a slice without reports has an empty page. */
+/** The pages with reports: a slice without reports has an empty page. */
 async function countPages(manifest: string | null): Promise<number> {
   const { pages } = JSON.parse(await readFile(manifest ?? '', 'utf8')) as { pages: { reports: number }[] };
   return pages.filter(({ reports }) => reports > 0).length;

@@ -1,5 +1,5 @@
 /**
- * What a benchmark is, and how it measures: its contenders take turns within each round, so that other load on the
+ * A benchmark, and how it measures: its contenders take turns within each round, so that other load on the
  * machine affects all of them, and each is compared with the baseline of its own round.
  */
 

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { maxResidentBytes } from '../../test/large/resident-memory.ts';
 import type { PageServiceOptions } from '../servers/page-service.ts';
 
-/** What a contender reports about itself. */
+/** The figures that a contender reports about itself. */
 export interface ProcessFigures {
   readonly pages: number;
   readonly wallMs: number;

@@ -36,7 +36,7 @@ export const run: Run = {
   cursorRestarts: 0,
 };
 
-/** What a run in slices has of its own. */
+/** The properties that only a run in slices has. */
 export type SlicedRun = Pick<Run, 'since' | 'until' | 'request' | 'slices'>;
 
 export function stateItem(slicedRun?: SlicedRun): Item {

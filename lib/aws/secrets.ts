@@ -1,5 +1,5 @@
 /**
- * What a service on AWS has in AWS Secrets Manager: the API key, the credentials for the proxy and the client
+ * Secrets of a service in AWS Secrets Manager: the API key, the credentials for the proxy and the client
  * certificate. They are cached, and read again when the service or the proxy rejects them, because they may have been
  * rotated. No error contains anything of their content.
  */

@@ -1,4 +1,4 @@
-/** Checks certificates and keys before anything is sent or deployed. Errors name the file or secret, and contain no key. */
+/** Checks certificates and keys before use. Errors name the file or secret, and contain no key. */
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -12,7 +12,7 @@ import { readTextFile } from './text-file.ts';
 export interface ClientCertificate {
   readonly cert: string;
   readonly key: string;
-  /** Of an encrypted key. */
+  /** The passphrase of an encrypted key. */
   readonly passphrase?: string | undefined;
 }
 
@@ -82,8 +82,8 @@ export const filePlace = (path: string, setting: string): string => `${setting}:
 const maxCaBytes = 65_536;
 
 /**
- * The certificate authorities that the setting `ca` names: PEM text, or the path of a PEM file, relative to `directory`. Returns only the
- * certificates.
+ * The certificate authorities that the setting `ca` names: PEM text, or the path of a PEM file, relative to
+ * `directory`. Returns only the certificates.
  * @throws ConfigurationError if there is none, one cannot be parsed, or all have expired
  */
 export function readCertificateAuthorities(ca: string, now: number, directory = '.'): string {

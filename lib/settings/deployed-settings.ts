@@ -1,6 +1,7 @@
 /**
- * What a deployment hands on: the parsed settings of a service, in a file beside the functions' code and in the template metadata of
- * the state machine, and the names of its resources, in the functions' environment and in an output. Each is JSON with a version.
+ * The data that a deployment hands on: the parsed settings of a service, in a file beside the functions' code and in
+ * the template metadata of the state machine, and the names of its resources, in the functions' environment and in an
+ * output. Each is JSON with a version.
  */
 
 import { ExportError } from '../core/errors.ts';
@@ -24,7 +25,7 @@ export function readVersioned<Content extends Versioned>(text: unknown): Content
   }
 }
 
-/** The file beside the functions' code: the settings of a hundred exports exceed the 4 kB of Lambda's environment variables. */
+/** The file beside the functions' code: the settings of a hundred exports exceed the 4 kB of environment variables. */
 export const settingsFileName = 'settings.json';
 
 export interface FunctionSettings extends Versioned {
@@ -68,8 +69,8 @@ export interface ServiceMetadata extends Versioned {
 }
 
 /**
- * The value under that key: JSON text, because CloudFormation rejects a null in a template, and reads a filter with a field `Ref` as
- * a reference. CloudFormation may return `?` for a character that is not ASCII, so those are escaped.
+ * The value under that key: JSON text, because CloudFormation rejects a null in a template, and reads a filter with a
+ * field `Ref` as a reference. CloudFormation may return `?` for a character that is not ASCII, so those are escaped.
  */
 export function serviceMetadata({ service, exports }: DeployedService): string {
   const metadata: ServiceMetadata = { version: settingsVersion, service: withoutLocalSettings(service), exports };

@@ -1,6 +1,7 @@
 /**
- * The settings file: services, their exports, and what they share on AWS. The CDK app deploys it, and `report-exporter local`
- * runs its exports on this machine. It is parsed once: functions, template metadata and directories hold the parsed form.
+ * The settings file: services, their exports, and what they share on AWS. The CDK app deploys it, and `report-exporter
+ * local` runs its exports on this machine. It is parsed once: functions, template metadata and directories hold the
+ * parsed form.
  */
 
 import * as z from 'zod/mini';
@@ -247,7 +248,8 @@ export type FindMore = (
 ) => readonly SettingsProblem[];
 
 /**
- * Parses the file in two phases: by its schema, and then, if that finds nothing, by the rules that concern several fields.
+ * Parses the file in two phases: by its schema, and then, if that finds nothing, by the rules that concern several
+ * fields.
  * @throws ConfigurationError with a line for every problem of the first phase that has any
  */
 export function parseDeployment(
@@ -373,7 +375,9 @@ function findLinkProblems(
   ];
 }
 
-/** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
+/**
+ * Services of two vendors that use the default variable, whose key would be sent to both. On AWS, each has a secret.
+ */
 function findSharedVariables(all: readonly (readonly [name: string, service: GivenService])[]): SettingsProblem[] {
   const services = all.flatMap(([name, service]) => {
     const auth = authOf(service);
@@ -385,7 +389,7 @@ function findSharedVariables(all: readonly (readonly [name: string, service: Giv
   });
   return services.flatMap(({ path, isNamed, origin }, index) => {
     if (isNamed) return [];
-    // Of two that are not named, the later one is the problem.
+    // If two are not named, the later one is the problem.
     const other = services.find((each, at) => each.origin !== origin && (each.isNamed || at < index));
     if (other === undefined) return [];
     const message =

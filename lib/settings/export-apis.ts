@@ -65,7 +65,7 @@ function mergeApis(shared: NonNullable<GivenService['api']>, own: ExportApi = {}
 const withoutNull = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
 
-/** Whether the export has what stands at the path. What is missing is missing in the export, if that changes anything. */
+/** Whether the export has the value at the path. A missing value is missing in the export, if that changes anything. */
 function isChanged(own: ExportApi | undefined, shared: GivenService['api'], [name = '', field]: Path): boolean {
   if (own === undefined) return false;
   if (name === 'last' && own.next !== undefined) return true;

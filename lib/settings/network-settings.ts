@@ -1,6 +1,7 @@
 /**
- * How requests reach the service: through a proxy, with other certificate authorities than the public ones, with a client
- * certificate, with further headers. The settings name secrets, files and environment variables; they contain no secret.
+ * How requests reach the service: through a proxy, with other certificate authorities than the public ones, with a
+ * client certificate, with further headers. The settings name secrets, files and environment variables; they contain no
+ * secret.
  */
 
 import * as z from 'zod/mini';

@@ -27,7 +27,7 @@ export function valueDocument(value: unknown, subject: string, path: readonly st
   };
 }
 
-/** The settings file `path`. @throws ConfigurationError if it cannot be read, is not JSON, or has a field twice or `__proto__` */
+/** The settings file `path`. @throws ConfigurationError if it cannot be read, is no JSON, or has a field twice */
 export function fileDocument(path: string): SettingsDocument {
   const file = truncate(toPrintable(path), 200);
   const text = readTextFile(path, `${file}:`);
@@ -70,8 +70,9 @@ function positionOfError(text: string): string | undefined {
 type Node = ReturnType<typeof parsePositions>['body'];
 
 /**
- * Sets the line of each path, and returns where an object has a field twice, or `__proto__`, of at most a hundred: JSON.parse ignores the
- * first one, which may be a whole service, and the schema the other. There are no lines for JSON that is nested too deeply for the parser.
+ * Sets the line of each path, and returns where an object has a field twice, or `__proto__`, of at most a hundred:
+ * JSON.parse ignores the first one, which may be a whole service, and the schema the other. There are no lines for JSON
+ * that is nested too deeply for the parser.
  */
 function findLines(text: string, lines: Map<string, number>): readonly string[] {
   const problems: string[] = [];

@@ -135,7 +135,7 @@ const serviceFields = {
 export const serviceSettingsSchema = object(serviceFields, {
   error: orExample('{"baseUrl": "https://reports.example.com"}'),
 });
-/** As it is written, with defaults. */
+/** The settings as written, with defaults. */
 export type GivenService = z.infer<typeof serviceSettingsSchema>;
 /** What the exports of a service have in common. The description of the API is that of each export. */
 export type ServiceSettings = Omit<GivenService, 'api'> & { readonly auth: Auth };
@@ -299,12 +299,12 @@ const exportFields = {
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = object(exportFields, { error: orExample('{"name": "nightly"}') });
-/** As it is written, with defaults. */
+/** The settings as written, with defaults. */
 export type GivenExport = z.infer<typeof exportSettingsSchema>;
 /** With the complete description of its API. */
 export type ExportSettings = Omit<GivenExport, 'api' | 'service'> & { readonly api: Description };
 
-/** What is wrong with a service although each of its fields is valid. `format` is that of the pages of all its exports, if it has `api`. */
+/** The problems of a service whose fields are valid by themselves. */
 export function findServiceProblems(service: GivenService, auth: Auth): readonly SettingsProblem[] {
   const isDescribed = service.api !== undefined;
   const format = service.api?.page?.format;
@@ -325,7 +325,7 @@ export function findServiceProblems(service: GivenService, auth: Auth): readonly
   ]);
 }
 
-/** What is wrong with the description of an export beside the settings of its service. */
+/** The problems of the description of an export beside the settings of its service. */
 export function findHeaderProblems(
   { headers = {} }: Pick<GivenService, 'headers'>,
   { auth, next, request }: Description,
@@ -340,7 +340,7 @@ export function findHeaderProblems(
   ]);
 }
 
-/** What is wrong with an export of the service although each of its fields is valid. */
+/** The problems of an export whose fields are valid by themselves. */
 export const findExportProblems = (
   service: GivenService,
   settings: GivenExport,
@@ -401,7 +401,7 @@ function findSliceProblems(
   ]);
 }
 
-/** What is wrong with an export of the Report Export Service. */
+/** The problems of an export of the Report Export Service. */
 function findContractProblems(
   { filterUntil }: GivenService,
   { filter, size = 1, expect, format = 'XML', container = 'NONE', api }: GivenExport,
@@ -420,7 +420,7 @@ function findContractProblems(
   ]);
 }
 
-/** What is wrong with an export of a service with this description. */
+/** The problems of an export of a service with this description. */
 function findApiProblems(
   { request, page, next }: Description,
   { filter, size, expect, format, container }: GivenExport,
@@ -446,15 +446,15 @@ function findApiProblems(
   ]);
 }
 
-/** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
+/** The canonical name of the service at `baseUrl`, for every spelling of it. Stored with runs and watermarks. */
 export function sourceOf(baseUrl: string): string {
   const { origin, pathname } = new URL(baseUrl);
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
 /**
- * What a run and its watermark keep of the description: enough to notice that requests have changed. No secret. How a response is read
- * is not in it: once that is corrected, the run goes on.
+ * The part of the description that a run and its watermark keep: enough to notice that requests have changed. No
+ * secret. How a response is read is not in it: once that is corrected, the run goes on.
  */
 export function apiOfRequest(api: Description, headers: ServiceSettings['headers'] = {}): ExportRequest['api'] {
   const { request, dates, auth, next, page, filterUntil, pagination } = api;
@@ -491,7 +491,7 @@ function reportsAtOf({ page }: Description): ReportsAt {
   }
 }
 
-/** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`; `compression` that of the store. */
+/** The definition that the steps use. `source` is `sourceOf` the base URL, or `simulator`. */
 export function exportDefinition(
   settings: ExportSettings,
   source: string,

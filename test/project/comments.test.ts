@@ -17,7 +17,7 @@ const linesOf = (folder: string) =>
 const longerLines = {
   'lib/core': 250,
   'lib/service': 145,
-  'lib/settings': 95,
+  'lib/settings': 5,
   'lib/local': 55,
   'lib/operator': 95,
   'lib/aws': 0,

@@ -222,8 +222,7 @@ describe('for any description, reports and request', () => {
       fc.asyncProperty(scenarios, fc.array(breakingNames, { maxLength: 6 }), async (scenario, names) => {
         const { expected, requestFor, simulate, connect } = setUp(scenario);
         const { page: described, auth } = scenario.api;
-        // Of bytes, a page without reports is empty, so that nothing can be cut off, and neither of a response without
-        // content.
+        // A page of bytes without reports, and a response without content, are empty: nothing can be cut off.
         const mayBeEmpty = described.format === 'bytes' && endOf(scenario.api).isSame;
         const hasContent = !['ndjson', 'bytes'].includes(described.format) && !saysNoContent(scenario.api);
         fc.pre((expected.length > 0 || hasContent) && !mayBeEmpty);
