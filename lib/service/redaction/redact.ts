@@ -9,6 +9,7 @@
  */
 
 import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { base64Of, encodings, squeeze, toHex } from './encodings.ts';
 
 export const redacted = '[not shown: it contains the API key]';
 
@@ -66,6 +67,8 @@ const maxDecodedLength = 256 * 1024;
  */
 const maxExpansion = 256;
 
+const decoders = encodings.flatMap((encoding) => encoding.decode ?? []);
+
 /**
  * The letters and digits of `text`, and of all that it decodes to. Decodes at least `length` characters at a time.
  * undefined if there is too much to search.
@@ -84,69 +87,6 @@ function decode(text: string, length: number, maxLength = maxDecodedLength): rea
     }
   }
   return Array.from(depths.keys(), lettersAndDigits);
-}
-
-/** Without what may wrap or interleave a key, or divide an escape: white space, control characters and invisible ones. */
-const squeeze = (text: string) => text.replace(/[\s\p{C}]+/gu, '');
-
-/** The exact inverses of the encodings, except for letter case. So any composition of them is undone, one after the other. */
-const decoders: readonly Decoder[] = [decodeJson, decodeUrl, decodeHtml, decodeHex, decodeBase64];
-type Decoder = (text: string, length: number) => string;
-
-const characterOf = (hex: string) => String.fromCharCode(Number.parseInt(hex, 16));
-
-function decodeJson(text: string): string {
-  return text.replace(/\\(?:u([0-9a-f]{4})|x([0-9a-f]{2})|(.))/gi, (_, unicode, hex, character) => {
-    if (character === undefined) return characterOf(unicode ?? hex);
-    return /[bfnrt]/i.test(character) ? '' : character;
-  });
-}
-
-function decodeUrl(text: string): string {
-  return text.replace(/%([0-9a-f]{2})/gi, (_, hex) => characterOf(hex));
-}
-
-/** The characters that other encodings consist of. Any other stands for a quote, because it is not compared. */
-const entities: Readonly<Record<string, string>> = {
-  amp: '&',
-  bsol: '\\',
-  lowbar: '_',
-  num: '#',
-  percnt: '%',
-  plus: '+',
-  semi: ';',
-  sol: '/',
-};
-
-function decodeHtml(text: string): string {
-  return text.replace(/&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]{2,8}));/gi, (_, hex, decimal, name) => {
-    if (hex !== undefined) return characterOf(hex);
-    if (decimal !== undefined) return String.fromCharCode(Number(decimal));
-    return entities[String(name).toLowerCase()] ?? '"';
-  });
-}
-
-function decodeHex(text: string, length: number): string {
-  const runs = lettersAndDigits(text).match(new RegExp(`[0-9a-f]{${2 * length},}`, 'g')) ?? [];
-  return decodeFrom([0, 1], runs, 'hex', length);
-}
-
-function decodeBase64(text: string, length: number): string {
-  const runs = text.match(new RegExp(`[A-Za-z0-9+/_-]{${Math.ceil((4 * length) / 3)},}`, 'g')) ?? [];
-  return decodeFrom([0, 1, 2, 3], runs, 'base64', length);
-}
-
-/** What is ASCII, as keys are, from each of the positions: other characters of the alphabet may precede the encoded ones. */
-function decodeFrom(
-  positions: readonly number[],
-  runs: readonly string[],
-  encoding: BufferEncoding,
-  length: number,
-): string {
-  return positions
-    .flatMap((start) => runs.map((run) => squeeze(Buffer.from(run.slice(start), encoding).toString('latin1'))))
-    .flatMap((decoded) => decoded.split(/[^\x21-\x7e]+/).filter((text) => text.length >= length))
-    .join('|');
 }
 
 /** Enough for the keys that a client remembers, with their parts. */
@@ -170,54 +110,10 @@ const formsOf = cachedByKey((key) => [key, toHex(key), ...base64Of(key)]);
 /** More than one line of a wrapped text. For a longer key, its beginning stands for the whole. */
 const maxReencodedLength = 256;
 
-/** In addition, the key in Base64 after another encoding, in case the Base64 was changed to capitals. */
+/**
+ * In addition, the key in Base64, also after another encoding: if the Base64 was changed to capitals, it cannot be decoded.
+ */
 const allFormsOf = cachedByKey((key) => {
   const start = key.slice(0, maxReencodedLength);
-  const reencoded = [...reencodings.map((encode) => encode(start)), ...base64Of(start)];
-  return [...formsOf(key), ...reencoded.flatMap(base64Of)];
+  return [...formsOf(key), ...encodings.flatMap(({ encode }) => encode(start)).flatMap(base64Of)];
 });
-
-const toHex = (text: string) => Buffer.from(text).toString('hex');
-const mapEach = (text: string, encode: (hex: string, code: number) => string) =>
-  text.replace(/[^]/g, (character) => encode(toHex(character), character.charCodeAt(0)));
-const wrap = (text: string, width: number, lineBreak: string) =>
-  text.replace(new RegExp(`[^]{${width}}`, 'g'), `$&${lineBreak}`);
-
-const reencodings: readonly ((text: string) => string)[] = [
-  (text) => text.toLowerCase(),
-  (text) => text.toUpperCase(),
-  toHex,
-  (text) => toHex(text).toUpperCase(),
-  (text) => JSON.stringify(text),
-  (text) => mapEach(text, (hex) => `\\u00${hex}`),
-  (text) => mapEach(text, (hex) => `\\u00${hex.toUpperCase()}`),
-  encodeURIComponent,
-  (text) => mapEach(text, (hex) => `%${hex}`),
-  (text) => mapEach(text, (hex) => `%${hex.toUpperCase()}`),
-  (text) => escapeHtml(text, { '"': '&quot;', "'": '&#39;' }),
-  (text) => escapeHtml(text, { '"': '&#34;', "'": '&#x27;' }),
-  (text) => mapEach(text, (_, code) => `&#${code};`),
-  (text) => mapEach(text, (hex) => `&#x${hex};`),
-  (text) => mapEach(text, (hex) => `&#x${hex.toUpperCase()};`),
-  // Longer lines contain eight consecutive characters, whose Base64 contains eight of the key's.
-  ...[1, 2, 3, 4, 5, 6, 7].flatMap((width) =>
-    ['\n', '\r\n'].map((lineBreak) => (text: string) => wrap(text, width, lineBreak)),
-  ),
-];
-
-const escapeHtml = (text: string, quotes: Readonly<Record<string, string>>) =>
-  text.replace(
-    /[&<>"']/g,
-    (character) => quotes[character] ?? { '&': '&amp;', '<': '&lt;', '>': '&gt;' }[character] ?? '',
-  );
-
-/**
- * `text` in Base64, at each of the three byte offsets at which it can start within the encoded text. Only the characters that
- * it alone determines.
- */
-function base64Of(text: string): readonly string[] {
-  return [0, 1, 2].map((offset) => {
-    const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(text)]);
-    return bytes.toString('base64').slice(Math.ceil((offset * 8) / 6), Math.floor((bytes.length * 8) / 6));
-  });
-}
