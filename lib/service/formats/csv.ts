@@ -21,7 +21,7 @@ const quote = 0x22;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 
-/** What has just been read. */
+/** The character that has just been read, and where it stands. */
 type State =
   | 'row'
   | 'delimiter'
@@ -33,10 +33,40 @@ type State =
   | 'blank line';
 
 export const createCsvCheck: CreateCheck = ({ reports, delimiter = ',' }) => {
-  const separator = delimiter.charCodeAt(0);
   const hasNames = reports === undefined;
-  /** The first row, and where in the text that is being read it ends. */
+  const table = createTable(delimiter.charCodeAt(0));
   let firstRow = '';
+
+  return checkText({
+    mayBeEmpty: !hasNames,
+    read(text) {
+      if (text.includes('\0')) return `row ${table.rows() + 1} or one shortly after it contains a NUL character`;
+      const isInFirstRow = hasNames && table.rows() === 0;
+      const problem = table.read(text);
+      if (isInFirstRow) firstRow += text.slice(0, table.firstRowEnd());
+      if (firstRow.length <= maxValueLength) return problem;
+      return problem ?? `the first row is longer than ${maxValueLength} characters`;
+    },
+    end() {
+      const problem = table.end();
+      if (problem !== undefined) return problem;
+      if (!hasNames) return { reports: table.rows() };
+      if (table.rows() === 0) return 'there is no row with the names of the columns';
+      return { reports: table.rows() - 1, rootName: firstRow.replace(/\r$/, '') };
+    },
+  });
+};
+
+/** The state after a character outside quoted text, in a row. */
+function stateAfter(character: number, separator: number): State {
+  if (character === separator) return 'delimiter';
+  if (character === carriageReturn) return 'carriage return';
+  return character === quote ? 'quoted text' : 'text';
+}
+
+/** Reads rows character by character. Returned texts are problems. */
+function createTable(separator: number) {
+  /** Where in the text that is being read the first row ends. */
   let firstRowEnd: number | undefined;
   let position = 0;
   let state: State = 'row';
@@ -72,23 +102,15 @@ export const createCsvCheck: CreateCheck = ({ reports, delimiter = ',' }) => {
     const isBlank = state === 'blank line' || state === 'carriage return of a blank line';
     if (isBlank || (isLineBreak && state === 'row')) return readBlankLine(character);
     if (character === lineFeed) return endLine();
+    const next = stateAfter(character, separator);
     if (state === 'carriage return') return 'contains a carriage return without a line feed';
-    if (character === separator) {
-      fields += 1;
-      state = 'delimiter';
-    } else if (character === carriageReturn) {
-      state = 'carriage return';
-    } else if (character === quote) {
-      if (state === 'text') return 'contains a quote in a field without quotes';
-      state = 'quoted text';
-    } else if (state === 'quote in quoted text') {
-      return 'contains text after the closing quote of a field';
-    } else {
-      state = 'text';
-    }
+    if (state === 'text' && next === 'quoted text') return 'contains a quote in a field without quotes';
+    if (state === 'quote in quoted text' && next === 'text') return 'contains text after the closing quote of a field';
+    if (next === 'delimiter') fields += 1;
+    state = next;
     return undefined;
   };
-  const readText = (text: string): string | undefined => {
+  const read = (text: string): string | undefined => {
     for (position = 0; position < text.length; position += 1) {
       if (state === 'quoted text') {
         position = text.indexOf('"', position);
@@ -97,29 +119,20 @@ export const createCsvCheck: CreateCheck = ({ reports, delimiter = ',' }) => {
         continue;
       }
       const problem = readCharacter(text.charCodeAt(position));
-      if (problem !== undefined) return `row ${rows + 1} ${problem}`;
+      if (problem !== undefined) return problem;
     }
     return undefined;
   };
-
-  return checkText({
-    mayBeEmpty: !hasNames,
-    read(text) {
-      if (text.includes('\0')) return `row ${rows + 1} or one shortly after it contains a NUL character`;
-      const isInFirstRow = hasNames && columns === undefined;
-      const problem = readText(text);
-      if (isInFirstRow) firstRow += text.slice(0, firstRowEnd);
-      if (firstRow.length <= maxValueLength) return problem;
-      return problem ?? `the first row is longer than ${maxValueLength} characters`;
-    },
-    end() {
-      if (state === 'quoted text') return `row ${rows + 1} has no closing quote`;
-      if (state.startsWith('carriage return')) return `row ${rows + 1} contains a carriage return without a line feed`;
-      const problem = state === 'row' || state === 'blank line' ? undefined : endRow();
-      if (problem !== undefined) return `row ${rows + 1} ${problem}`;
-      if (!hasNames) return { reports: rows };
-      if (rows === 0) return 'there is no row with the names of the columns';
-      return { reports: rows - 1, rootName: firstRow.replace(/\r$/, '') };
-    },
-  });
-};
+  const end = (): string | undefined => {
+    if (state === 'quoted text') return 'has no closing quote';
+    if (state.startsWith('carriage return')) return 'contains a carriage return without a line feed';
+    return state === 'row' || state === 'blank line' ? undefined : endRow();
+  };
+  const inRow = (problem: string | undefined) => problem && `row ${rows + 1} ${problem}`;
+  return {
+    read: (text: string) => inRow(read(text)),
+    end: () => inRow(end()),
+    rows: () => rows,
+    firstRowEnd: () => firstRowEnd,
+  };
+}

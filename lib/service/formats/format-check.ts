@@ -24,12 +24,13 @@ export interface PageContent {
   readonly inLastReport?: PathValue;
   /** A digest of the reports without what is around them. Absent: the format has none. */
   readonly reportsDigest?: string | undefined;
-  /** The first fields of the root object, with their values if they are short, for messages. Absent: the format has none. */
-  readonly rootFields?: readonly RootField[];
+  /** The first fields of the root and of the objects in it, for messages. Absent: the format has none. */
+  readonly fields?: readonly Field[];
 }
 
-export interface RootField {
-  readonly name: string;
+export interface Field {
+  /** As in the paths of JSON. */
+  readonly path: string;
   /** undefined: an object, an array, null, or a long text. */
   readonly text?: string | undefined;
 }

@@ -1,9 +1,6 @@
 /** Writes the tokens of a JSON value as text, with its numbers as they were received. */
 
-interface Token {
-  readonly name: string;
-  readonly value: string;
-}
+import type { Token } from './json-tokens.ts';
 
 export function createJsonWriter() {
   let text = '';
@@ -20,7 +17,7 @@ export function createJsonWriter() {
     begin(characters);
     needsComma = true;
   };
-  const writers: Readonly<Record<string, (value: string) => void>> = {
+  const writers: Readonly<Record<string, (value: Token['value']) => void>> = {
     startObject: () => begin('{'),
     endObject: () => end('}'),
     startArray: () => begin('['),

@@ -11,7 +11,7 @@
  */
 
 import { checkText, type CreateCheck } from './format-check.ts';
-import { createJsonReader } from './json.ts';
+import { createJsonReader } from './json-reader.ts';
 
 export const createNdjsonCheck: CreateCheck = () => {
   const reader = createJsonReader({ many: true });

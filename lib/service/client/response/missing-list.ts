@@ -3,7 +3,7 @@
 import type { Description } from '../../api/description.ts';
 import { InvalidPage } from '../../api/next/kind.ts';
 import type { PathValue } from '../../api/response-facts.ts';
-import type { PageContent, RootField } from '../../formats/format-check.ts';
+import type { Field, PageContent } from '../../formats/format-check.ts';
 
 interface MissingList {
   /** What stands in the place of the list. undefined: the page has no bytes. */
@@ -24,26 +24,37 @@ export function missingList({ list, path, content, api }: MissingList): InvalidP
     const line = JSON.stringify({ at: path, is: null });
     return new InvalidPage(`it has null at ${path}, and no list of reports. ${remedy(line)}, and describe when.error`);
   }
-  const { rootFields = [] } = content;
-  const names = rootFields.map(({ name }) => JSON.stringify(name)).join(', ');
-  const has = names === '' ? '' : ` It has ${names}.`;
-  return new InvalidPage(
-    `it has nothing that contains reports: ${reports}.${has}${proposal(rootFields, content, api)}`,
-  );
+  const { fields = [] } = content;
+  const names = fields.flatMap(({ path: field }) => nameInRoot(field) ?? []);
+  const shown = names.slice(0, maxNames).map((name) => JSON.stringify(name));
+  const has = shown.length === 0 ? '' : ` It has ${shown.join(', ')}.`;
+  return new InvalidPage(`it has nothing that contains reports: ${reports}.${has}${proposal(names, content, api)}`);
+}
+
+const maxNames = 10;
+
+/** The name of a field in the root; undefined for one in another object. */
+function nameInRoot(path: string): string | undefined {
+  const [, name] = /^\/([^/]*)$/.exec(path) ?? [];
+  return name?.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
 const remedy = (line: string): string => `If this is a page without reports, set when.empty to ${line}`;
 
-/** Of a document without anything in it, or without any bytes. */
+/** For a document without anything in it, or without any bytes. */
 export const blankRemedy = remedy('{"at": "", "is": null}');
 
-/** The line to add, for a document that looks like no error. */
-function proposal(fields: readonly RootField[], content: Partial<PageContent>, { page }: Description): string {
-  if (fields.some(({ name }) => /error|exception|fault|message|code|detail/i.test(name))) return '';
-  if (content.value?.('').isEmpty === true) return ` ${blankRemedy}`;
-  if (page.format !== 'json') return ` ${remedy('a value that only such a page has')}`;
-  const field = fields.find(({ text }) => text === '0') ?? fields.find(({ text = '' }) => text !== '');
-  if (field?.text === undefined) return ` ${remedy('a value that only such a page has')}`;
-  const pointer = `/${field.name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-  return ` ${remedy(JSON.stringify({ at: pointer, is: field.text === '0' ? 0 : field.text }))}`;
+/** The line to add, for a document that looks like no error: zero is what a count says that has a name of its own. */
+function proposal(
+  names: readonly string[],
+  { fields = [], value }: Partial<PageContent>,
+  { page }: Description,
+): string {
+  if (names.some((name) => /error|exception|fault|message|code|detail/i.test(name))) return '';
+  if (value?.('').isEmpty === true) return ` ${blankRemedy}`;
+  const texts = fields.filter(({ text = '' }) => text !== '');
+  const field = texts.find(({ text }) => text === '0') ?? texts.find(({ path }) => nameInRoot(path) !== undefined);
+  return ` ${remedy(page.format === 'json' && field !== undefined ? lineOf(field) : 'a value that only such a page has')}`;
 }
+
+const lineOf = ({ path, text }: Field): string => JSON.stringify({ at: path, is: text === '0' ? 0 : text });

@@ -1,0 +1,138 @@
+/** Reads text as JSON: counts documents, limits their depth, and collects the values that are asked for. */
+
+import type { Digest } from './digest.ts';
+import { maxValueLength } from './format-check.ts';
+import { type createFieldNotes, maxNotedDepth } from './json-fields.ts';
+import type { Found, Part } from './json-parts.ts';
+import { createJsonTokenizer, type Token } from './json-tokens.ts';
+import { createJsonValues } from './json-values.ts';
+
+/** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
+const maxDepth = 1_000;
+
+interface ReaderOptions {
+  /** The root of the only document. Absent: nothing is read of it. */
+  readonly root?: Part;
+  /** Any number of documents, not one. */
+  readonly many?: boolean;
+  /** Whether an object or an array is held as JSON. */
+  readonly hasWhole?: boolean;
+  /** The contents of this part are added to the digest. */
+  readonly list?: Part | undefined;
+  readonly digest?: Digest | undefined;
+  readonly fields?: ReturnType<typeof createFieldNotes>;
+}
+
+export function createJsonReader({ root, many = false, hasWhole = false, list, digest, fields }: ReaderOptions) {
+  const tokenize = createJsonTokenizer(many);
+  const values = createJsonValues(root);
+  let problem: string | undefined;
+  let depth = 0;
+  let documents = 0;
+  /** How many of the open objects and arrays contain nothing that is asked for. */
+  let skipped = 0;
+  /** The depth of the list that is being read. */
+  let listDepth = Infinity;
+
+  const startContainer = (type: 'object' | 'array'): void => {
+    if (depth === 0) documents += 1;
+    depth += 1;
+    if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
+    const value = skipped > 0 ? undefined : values.startContainer(type);
+    if (value === undefined) skipped += 1;
+    else if (list !== undefined && value.parts.includes(list)) listDepth = depth;
+  };
+  const endContainer = (): void => {
+    depth -= 1;
+    if (depth < listDepth) listDepth = Infinity;
+    if (skipped > 0) skipped -= 1;
+    else problem ??= values.endContainer();
+  };
+  const startScalar = (type: Found['type'], text?: string): void => {
+    // Of any other document, the end may be missing unnoticed: 12 of 123.
+    if (depth === 0) problem ??= 'the document is neither an object nor an array';
+    values.startScalar(type, text);
+  };
+  const report = (found: string | undefined): void => {
+    problem ??= found;
+  };
+  const readers = tokenReaders({ startContainer, endContainer, startScalar, values, report });
+  /** Most tokens of a page are in its reports, where only the depth counts. */
+  const skip = ({ name, value }: Token): void => {
+    if (value !== undefined) return;
+    if (name === 'startObject' || name === 'startArray') startContainer('object');
+    else if (name === 'endObject' || name === 'endArray') endContainer();
+  };
+  const readToken = (token: Token): void => {
+    if (depth >= listDepth) digest?.add(token);
+    if (skipped > 0 && depth > maxNotedDepth) return skip(token);
+    fields?.add(token);
+    if (skipped > 0) skip(token);
+    else readers[token.name]?.(token.value);
+  };
+  /** Also writes the token, if it is in a value that is held as JSON, or begins one. */
+  const writeToken = (token: Token): void => {
+    let writer = values.writer();
+    writer?.write(token);
+    readToken(token);
+    if (writer === undefined) (writer = values.writer())?.write(token);
+    if (Number(writer?.text().length) > maxValueLength) problem ??= 'the cursor is too long';
+  };
+  const read = hasWhole ? writeToken : readToken;
+  const readText = (text: string | undefined): string | undefined => {
+    const tokens = tokenize(text);
+    if (typeof tokens === 'string') return (problem ??= tokens);
+    for (const token of tokens) {
+      read(token);
+      if (problem !== undefined) break;
+    }
+    return problem;
+  };
+  return {
+    read: (text: string) => readText(text),
+    end(): string | undefined {
+      const found = readText(undefined);
+      return found === undefined ? undefined : `the document is not complete: ${found}`;
+    },
+    /** How many objects and arrays are open. */
+    depth: () => depth,
+    /** How many documents have started. */
+    documents: () => documents,
+    /** The root of the only document, with the values that were found. */
+    document: values.document,
+  };
+}
+
+interface Reading {
+  readonly startContainer: (type: 'object' | 'array') => void;
+  readonly endContainer: () => void;
+  readonly startScalar: (type: Found['type'], text?: string) => void;
+  readonly values: ReturnType<typeof createJsonValues>;
+  readonly report: (problem: string | undefined) => void;
+}
+
+function tokenReaders({ startContainer, endContainer, startScalar, values, report }: Reading) {
+  const endScalar = () => report(values.endScalar());
+  const addChunk = (value: Token['value']) => report(values.addChunk(String(value)));
+  const readLiteral = (type: Found['type'], text?: string): void => {
+    startScalar(type, text);
+    endScalar();
+  };
+  return {
+    startObject: () => startContainer('object'),
+    startArray: () => startContainer('array'),
+    endObject: endContainer,
+    endArray: endContainer,
+    startKey: values.startKey,
+    endKey: values.endKey,
+    startString: () => startScalar('string', ''),
+    startNumber: () => startScalar('number', ''),
+    stringChunk: addChunk,
+    numberChunk: addChunk,
+    endString: endScalar,
+    endNumber: endScalar,
+    trueValue: () => readLiteral('boolean', 'true'),
+    falseValue: () => readLiteral('boolean', 'false'),
+    nullValue: () => readLiteral('null'),
+  } as Readonly<Record<string, (value: Token['value']) => void>>;
+}
