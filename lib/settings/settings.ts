@@ -30,6 +30,7 @@ import {
 import { type Auth, findAuthProblems, needsSecret, sendOf } from '../service/api/auth/kinds.ts';
 import { sendSchema } from '../service/api/auth/send.ts';
 import { type Description, exportApiSchema, requestDates, serviceApiSchema } from '../service/api/description.ts';
+import { kindOf } from '../service/api/next/kinds.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { formatOf, reportsIn } from '../service/api/page.ts';
 import { uses } from '../service/api/request.ts';
@@ -381,8 +382,8 @@ function findSliceProblems(
     [['since', 'lag'], isUnbounded && lag > 0, unbounded],
     [
       ['since', 'lag'],
-      api.next.from === 'count' && lag === 0,
-      'is required with next.from: count. Set how long after its date a report may still appear or change, for example PT1H',
+      kindOf(api.next).sends === 'number' && lag === 0,
+      `is required with next.from: ${api.next.from}. Set how long after its date a report may still appear or change, for example PT1H`,
     ],
     [
       ['since', 'lookbackWindow'],

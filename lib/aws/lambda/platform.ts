@@ -4,7 +4,7 @@ import { systemRuntime } from '../../core/clock.ts';
 import type { Runtime } from '../../core/ports.ts';
 import type { Compress } from '../../core/storage/compression.ts';
 import type { SpoolFile } from '../../core/storage/spool.ts';
-import type { CreatePool } from '../../service/client/exchange.ts';
+import type { CreatePool } from '../../service/client/pools.ts';
 import type { CreateGunzip } from '../../service/client/response/gzip.ts';
 import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
 import { powertools, type TelemetryOutput } from './telemetry.ts';

@@ -3,6 +3,7 @@
 import { toPrintable } from '../../core/sanitize.ts';
 import { needsSomething, partsOf } from '../../service/api/condition.ts';
 import type { Description } from '../../service/api/description.ts';
+import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
 import { reportsIn } from '../../service/api/page.ts';
 import type { ExportTarget } from '../target.ts';
@@ -36,10 +37,8 @@ const noteOnSamePage = ([, second]: readonly SeenPage[]): string | false =>
   second?.equalPages === 2 && 'page 2 has the same reports as page 1: the service may ignore the cursor. Check next.to';
 
 /** A URL of the next page that lacks a filter leads to reports outside the period, unless its cursor has the filter in it. */
-function noteOnParameters({ next }: Description, [first, second]: readonly SeenPage[]): string | undefined {
-  const to = 'to' in next ? next.to : undefined;
-  const isUrl = to === 'url' || (next.from === 'link' && to === undefined);
-  if (!isUrl || first === undefined || second === undefined) return undefined;
+function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]): string | undefined {
+  if (formOfNext(api) !== 'url' || first === undefined || second === undefined) return undefined;
   const sent = new URL(second.page.request.url).searchParams;
   const missing = [...new URL(first.page.request.url).searchParams.keys()].filter((name) => !sent.has(name));
   if (missing.length === 0) return undefined;
@@ -57,7 +56,7 @@ const isBoolean = (value: unknown): boolean => typeof value === 'boolean' || val
 
 /** Without `last`, a next page that is missing by mistake ends the run. */
 function noteOnFlag({ next, last }: Description, { pages, last: lastPage }: SeenPages): string | undefined {
-  if (next.from === 'count' || partsOf(last).some(needsSomething)) return undefined;
+  if (kindOf(next).sends === 'number' || partsOf(last).some(needsSomething)) return undefined;
   const found = [lastPage, ...pages].flatMap((seen) =>
     [...(seen?.sample.values ?? [])]
       .filter(([path, value]) => isBoolean(value) && isFlagName(nameIn(path)))

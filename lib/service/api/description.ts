@@ -27,8 +27,7 @@ import {
 import { authSchema, findAuthProblems } from './auth/kinds.ts';
 import { conditionSchema } from './condition.ts';
 import { datesSchema, unitOfDates } from './dates.ts';
-import { kindOf, nextSchema } from './next/kinds.ts';
-import { formOfCursor, type WithTarget } from './next/target.ts';
+import { formOfNext, kindOf, nextSchema } from './next/kinds.ts';
 import { mediaTypesOf, pageFields, pageRules, pageSchema } from './page.ts';
 import { problemOfPath } from './paths.ts';
 import { requestFields, requestRules, requestSchema, uses, usesBound } from './request.ts';
@@ -115,14 +114,10 @@ export function describeApi(api: Api): Description {
 }
 
 function paginationOf(api: Api): string {
-  const { from } = api.next;
-  if (from === 'count') return 'counted';
-  return from === 'none' ? 'none' : `${from} ${formOfNext(api) === 'url' ? 'url' : 'cursor'}`;
+  const { sends } = kindOf(api.next);
+  if (sends !== undefined) return sends === 'number' ? 'counted' : 'none';
+  return `${api.next.from} ${formOfNext(api) === 'url' ? 'url' : 'cursor'}`;
 }
-
-/** How a cursor is kept; `url` also for a link. */
-export const formOfNext = ({ next, page }: Pick<Api, 'next' | 'page'>) =>
-  next.from === 'link' && next.to === undefined ? 'url' : formOfCursor({ next: next as WithTarget, page });
 
 /** What the dates of requests can express. */
 export const requestDates = ({

@@ -22,6 +22,7 @@ import {
   valuesOf,
 } from './condition.ts';
 import { responseHeaderName } from './header-names.ts';
+import { kindOf, type NextSettings } from './next/kinds.ts';
 import type { PageSettings } from './page.ts';
 import { reportsIn, statusesOfPages } from './page.ts';
 import { jsonPath, listPath, problemOfPath, xmlPath } from './paths.ts';
@@ -71,7 +72,7 @@ type When = z.infer<typeof whenSchema>;
 /** What the rules of conditions need of the rest of the description. */
 interface Around {
   readonly page: PageSettings;
-  readonly next: { readonly from: string };
+  readonly next: NextSettings;
   readonly last?: Condition | undefined;
   readonly when?: When | undefined;
 }
@@ -105,8 +106,8 @@ export function conditionRules(api: Around): readonly Rule[] {
     }),
     [
       ['when', 'cursorExpired'],
-      next.from === 'none' && when.cursorExpired !== undefined,
-      'has no meaning with next.from: none, where there is no cursor',
+      kindOf(next).sends === 'nothing' && when.cursorExpired !== undefined,
+      `has no meaning with next.from: ${next.from}, where there is no cursor`,
     ],
   ];
 }
@@ -116,7 +117,7 @@ function rulesOfPlace(part: ConditionPart, path: SettingsProblem['path'], { page
   const problem = at === undefined ? undefined : problemOfAnyPath(at, part, page);
   return [
     [[...path, 'at'], problem !== undefined, problem ?? ''],
-    [[...path, 'parameter'], parameter !== undefined && next.from !== 'link', 'needs next.from: link'],
+    [[...path, 'parameter'], parameter !== undefined && kindOf(next).parameters === undefined, 'needs next.from: link'],
     [
       [...path, 'reports'],
       reports !== undefined && page.format === 'bytes',

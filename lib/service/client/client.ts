@@ -6,15 +6,17 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
-import { type Auth, authKindOf } from '../api/auth/kinds.ts';
-import { type Description, formOfNext } from '../api/description.ts';
+import { type Auth, authKindOf, needsSecret } from '../api/auth/kinds.ts';
+import type { Description } from '../api/description.ts';
+import { formOfNext, kindOf } from '../api/next/kinds.ts';
 import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { loadPageCheck } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
 import { type ApiKeySource, createRecentKeys } from './api-key.ts';
 import { createCredentials } from './credentials.ts';
-import { createExchanges, type CreatePool } from './exchange.ts';
+import { createExchanges } from './exchange.ts';
+import type { CreatePool } from './pools.ts';
 import { sendWithFreshCredentials } from './response/answer.ts';
 import { asContractError, type RequestedPage } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
@@ -139,7 +141,7 @@ export function createServiceClient(
 /** What a person reads if the service rejects the credentials. Of a token, new ones have been rejected, too. */
 function rejectionOf(auth: Auth) {
   const { rejected, token } = authKindOf(auth);
-  return { rejected, isStored: token === undefined && auth.kind !== 'none' };
+  return { rejected, isStored: token === undefined && needsSecret({ auth }) };
 }
 
 /** Whether the cursor was a URL of the service that led elsewhere than the first request does. */
@@ -149,7 +151,7 @@ const isOtherPath = (page: RequestedPage, firstPath: string): boolean =>
 /** What the request sent of the page before. */
 function kindOfSent({ api, isFirst }: RequestedPage): Requested['cursor'] {
   if (isFirst) return 'none';
-  if (api.next.from === 'count') return 'number';
+  if (kindOf(api.next).sends === 'number') return 'number';
   return formOfNext(api) === 'url' ? 'url' : 'text';
 }
 

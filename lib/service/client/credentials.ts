@@ -1,10 +1,10 @@
 /** The headers that authenticate requests to a service (docs/apis.md, "Authentication"). */
 
-import { type Auth, authKindOf, credentialsOf } from '../api/auth/kinds.ts';
+import { type Auth, authKindOf, credentialsOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Send } from '../api/auth/send.ts';
 import { type ApiKeySource, readAt } from './api-key.ts';
-import type { TokenConnection } from './token-exchange.ts';
-import { createTokenSource } from './tokens.ts';
+import type { TokenConnection } from './tokens/token-request.ts';
+import { createTokenSource } from './tokens/tokens.ts';
 
 /** What a request is sent with. */
 export interface Sent {
@@ -22,7 +22,7 @@ export interface CredentialSource {
 
 /** What is returned can be sent, and is kept out of messages. @throws ConfigurationError if the secret is not what `auth` needs */
 export function createCredentials(auth: Auth, source: ApiKeySource, connection: TokenConnection): CredentialSource {
-  if (auth.kind === 'none') {
+  if (!needsSecret({ auth })) {
     const nothing = async () => ({ headers: {}, token: undefined });
     return { get: nothing, refresh: nothing, destroy: async () => {} };
   }

@@ -7,8 +7,8 @@ import type { PageRequest } from '../../core/ports.ts';
 import { writeDate } from '../api/dates.ts';
 import type { Description } from '../api/description.ts';
 import { decodeText, parseExactly } from '../api/next/cursor-text.ts';
-import { kindOf } from '../api/next/kinds.ts';
-import { formOfCursor, furtherRequest, valueInPlace, type WithTarget } from '../api/next/target.ts';
+import { formOfNext, kindOf } from '../api/next/kinds.ts';
+import { furtherRequest, valueInPlace, type WithTarget } from '../api/next/target.ts';
 import { isGraphql, type Parameter, placeholdersIn, type RequestParts } from '../api/request.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
@@ -80,9 +80,7 @@ export const pathOfRequest = (base: URL, api: Description, request: PageRequest)
 const wholeCursor = 'cursor as a value';
 
 const cursorAsValue = (api: Description, cursor: string): JsonValue =>
-  formOfCursor({ next: api.next as WithTarget, page: api.page }) === 'json'
-    ? (parseExactly(cursor) as JsonValue)
-    : decodeText(cursor);
+  formOfNext(api) === 'json' ? (parseExactly(cursor) as JsonValue) : decodeText(cursor);
 
 /** The value of each placeholder. */
 type Values = Readonly<Record<string, JsonValue | undefined>>;

@@ -1,6 +1,7 @@
 /** Chooses the check of a page's format. */
 
 import { type Api, pathsOf, pathsOfWhole } from '../api/description.ts';
+import { kindOf } from '../api/next/kinds.ts';
 import { reportsIn } from '../api/page.ts';
 import { jsonPath, xmlPath } from '../api/paths.ts';
 import type { PathValue } from '../api/response-facts.ts';
@@ -46,7 +47,7 @@ export async function loadPageCheck(api: Pick<Api, 'page' | 'next' | 'last' | 'w
     reports: reportsIn(page),
     single: page.format === 'json' && page.single === true,
     delimiter: page.format === 'csv' ? page.delimiter : undefined,
-    inLastReport: next.from === 'report' ? next.at : undefined,
+    inLastReport: kindOf(next).inReport?.(next),
   };
   return (present) => Object.assign(createCheck({ ...options, present }), { document });
 }

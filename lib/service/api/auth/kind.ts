@@ -15,6 +15,10 @@ export interface AuthKind<Auth> {
   readonly rules?: (auth: Auth) => readonly Rule[];
   /** The headers of requests unless settings have `send`. Absent: they must. */
   readonly send?: Send;
+  /** Requests have no credentials, so nothing needs a secret. */
+  readonly hasNoSecret?: true;
+  /** Whether a use may replace the secret. */
+  readonly renewsSecret?: (auth: Auth) => boolean;
   /** What a person calls the secret: `client secret`. `isJson`: other fields of it are sent, too. */
   readonly secretName: (auth: Auth, isJson: boolean) => string;
   /** What it needs of the secret besides what `send` names. @throws SecretProblem */

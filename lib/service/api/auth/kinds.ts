@@ -9,7 +9,7 @@ import { bearerKind, bearerSchema, keyKind, keySchema } from './key.ts';
 import type { AuthKind, SecretParts } from './kind.ts';
 import { loginKind, loginSchema } from './login.ts';
 import { noneKind, noneSchema } from './none.ts';
-import { isRefreshToken, oauth2Kind, oauth2Schema } from './oauth2.ts';
+import { oauth2Kind, oauth2Schema } from './oauth2.ts';
 import {
   fieldsNamed,
   fillText,
@@ -68,11 +68,11 @@ export function findAuthProblems(auth: Auth): readonly SettingsProblem[] {
 }
 
 /** Whether requests to the service are authenticated: otherwise nothing needs its secret. */
-export const needsSecret = ({ auth }: { readonly auth: Auth }): boolean => auth.kind !== 'none';
+export const needsSecret = ({ auth }: { readonly auth: Auth }): boolean => authKindOf(auth).hasNoSecret !== true;
 
 /** Whether the secret has a refresh token: a use may replace it, and the new one is stored. */
 export const renewsSecret = ({ auth }: { readonly auth: Auth }): boolean =>
-  auth.kind === 'oauth2' && isRefreshToken(auth);
+  authKindOf(auth).renewsSecret?.(auth) ?? false;
 
 function nameOfSecret(auth: Auth): string {
   const fields = Object.values(sendOf(auth)).flatMap(fieldsNamed);

@@ -7,6 +7,7 @@ import { type AuthKind, kindField } from './kind.ts';
 export const noneSchema = object({ kind: kindField('none') });
 
 export const noneKind: AuthKind<z.infer<typeof noneSchema>> = {
+  hasNoSecret: true,
   send: {},
   secretName: () => '',
   rejected: 'it requires credentials. Describe them in api.auth',

@@ -42,10 +42,11 @@ export const oauth2Schema = object({
 });
 type OAuth2 = z.infer<typeof oauth2Schema>;
 
-export const isRefreshToken = ({ grant }: OAuth2): boolean => grant === 'refresh_token';
+const isRefreshToken = ({ grant }: OAuth2): boolean => grant === 'refresh_token';
 
 export const oauth2Kind: AuthKind<OAuth2> = {
   send: bearerToken,
+  renewsSecret: isRefreshToken,
   rules: (auth) => [
     [
       ['clientAuthentication'],

@@ -5,7 +5,7 @@ import { cursorOf, type Found, hasNextPage } from './cursor.ts';
 import { type Described, InvalidPage, lastPage, type Next, type PageFacts } from './kind.ts';
 import type { WithTarget } from './target.ts';
 
-type WithEnd = WithTarget & { readonly at: string; readonly alsoOnLast?: boolean | undefined };
+type WithEnd = WithTarget & { readonly alsoOnLast?: boolean | undefined };
 
 /**
  * A page at which `last` holds has no next page, and every other page has one.
@@ -14,13 +14,10 @@ type WithEnd = WithTarget & { readonly at: string; readonly alsoOnLast?: boolean
 export function readWithLast(found: Found, page: PageFacts, api: Described<WithEnd>): Next {
   const { next } = api;
   const hasNext = hasNextPage(found);
-  const last = api.last ?? (next.from === 'body' ? { at: next.at, is: null } : undefined);
-  const { answer, part } =
-    last === undefined
-      ? { answer: found.value.type === undefined ? 'holds' : 'does not' }
-      : evaluate(last, page, { pageStatuses: page.statuses });
+  const last = lastOf(found, api);
+  const { answer, part } = answerOf(last, found, page);
   if (answer === 'holds') {
-    if (!hasNext || next.alsoOnLast === true || isAbout(part, next)) return lastPage;
+    if (!hasNext || next.alsoOnLast === true || isAbout(part, found)) return lastPage;
     const remedy = 'If the last page may have one, set alsoOnLast in next';
     throw new InvalidPage(`it has a ${found.what}, but is the last page (${describe(last)}). ${remedy}`);
   }
@@ -34,18 +31,33 @@ export function readWithLast(found: Found, page: PageFacts, api: Described<WithE
   );
 }
 
+/** Without `last`, that the place of the next page in the body has nothing. */
+const lastOf = ({ place }: Found, { last }: Described<WithEnd>): Condition | undefined =>
+  last ?? (place?.at === undefined ? undefined : { at: place.at, is: null });
+
+function answerOf(last: Condition | undefined, { value }: Found, page: PageFacts): ReturnType<typeof evaluate> {
+  if (last !== undefined) return evaluate(last, page, { pageStatuses: page.statuses });
+  return { answer: value.type === undefined ? 'holds' : 'does not' };
+}
+
 const describe = (last: Condition | undefined): string => `last: ${JSON.stringify(last)}`;
 
 /** Whether the condition that holds is about the next page itself: a certain text there, or the cursor of the request. */
-const isAbout = (part: ConditionPart | undefined, { from, at }: WithEnd): boolean =>
+const isAbout = (part: ConditionPart | undefined, { place }: Found): boolean =>
   // That there is anything would make every page the last one.
   part?.is !== undefined &&
-  (from === 'header' ? part.header?.toLowerCase() === at.toLowerCase() : from === 'body' && part.at === at);
+  place !== undefined &&
+  part.at === place.at &&
+  part.header?.toLowerCase() === place.header?.toLowerCase();
 
-/** What to write if only the last page lacks what contains the next page. */
-function remedyFor({ value }: Found, page: PageFacts, { next, last, page: { format } }: Described<WithEnd>): string {
-  if (last !== undefined || next.from !== 'body' || value.parent) return '';
-  const parents = next.at.split('/').map((_, index, parts) => parts.slice(0, index).join('/'));
+/** The line to add if only the last page lacks what contains the next page. */
+function remedyFor(
+  { value, place: { at } = {} }: Found,
+  page: PageFacts,
+  { last, page: { format } }: Described<WithEnd>,
+): string {
+  if (last !== undefined || at === undefined || value.parent) return '';
+  const parents = at.split('/').map((_, index, parts) => parts.slice(0, index).join('/'));
   // The topmost one that is missing. In XML, only the paths of the description are known.
   const missing = parents.slice(2).find((parent) => page.value(parent).type === undefined);
   const place = format === 'json' && missing !== undefined ? missing : 'the path of what it lacks';

@@ -22,7 +22,7 @@ import { reportsIn } from '../page.ts';
 import { vendorAdvice } from '../request.ts';
 import { readWithLast } from './agreement.ts';
 import type { NextKind } from './kind.ts';
-import { alsoOnLast, fromField, targetFields, targetRules, writeCursor } from './target.ts';
+import { alsoOnLast, formOfValue, fromField, targetFields, targetRules, writeCursor } from './target.ts';
 
 export const bodySchema = object({
   from: fromField('body'),
@@ -57,7 +57,9 @@ export const bodyKind: NextKind<z.infer<typeof bodySchema>> = {
   paths: ({ at }) => [[['next', 'at'], at]],
   read(page, api) {
     const { at } = api.next;
-    return readWithLast({ value: page.value(at), what: `value at ${at}` }, page, api);
+    const found = { value: page.value(at), what: `value at ${at}`, place: { at }, form: formOfValue(api) };
+    return readWithLast(found, page, api);
   },
-  write: writeCursor,
+  form: formOfValue,
+  write: (parts, cursor, api) => writeCursor(parts, cursor, { next: api.next, form: formOfValue(api) }),
 };

@@ -63,6 +63,7 @@ export const countSchema = object({
 type Counted = z.infer<typeof countSchema>;
 
 export const countKind: NextKind<Counted> = {
+  sends: 'number',
   rules: rulesOf,
   paths: ({ total }) => (typeof total === 'string' ? [[['next', 'total'], total]] : []),
   read(page, { next }) {

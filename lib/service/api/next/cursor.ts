@@ -4,28 +4,32 @@ import { asCursor, type Cursor, maxCursorLength } from '../../../core/model.ts';
 import { isOffset, isOffsetPath } from '../request.ts';
 import { isSomething, type PathValue } from '../response-facts.ts';
 import { asciiJson, asciiLiteral, encodeText, parseExactly } from './cursor-text.ts';
-import { InvalidPage, type Described, type PageFacts } from './kind.ts';
-import { type CursorForm, formOfCursor, isInQuotes, placeOf, type WithTarget } from './target.ts';
+import { type CursorForm, InvalidPage, type PageFacts } from './kind.ts';
+import { isInQuotes, placeOf, type WithTarget } from './target.ts';
 
 /** What a response has at the place of the next page. */
 export interface Found {
   readonly value: PathValue;
-  /** What it is called in messages. */
+  /** Its name in messages. */
   readonly what: string;
+  /** How it is kept as a cursor. */
+  readonly form: CursorForm;
+  /** The condition part that names the same place. */
+  readonly place?: { readonly at?: string; readonly header?: string };
 }
 
 /**
  * The cursor of the next page, as it is stored.
  * @throws InvalidPage if it cannot be sent back, contains a secret, or leads to another server
  */
-export function cursorOf({ value, what }: Found, page: PageFacts, api: Described<WithTarget>): Cursor {
+export function cursorOf(found: Found, page: PageFacts, { next }: { readonly next: WithTarget }): Cursor {
+  const { value, what, form } = found;
   const { text = value.json ?? '' } = value;
-  const form = formOfCursor(api);
   const problem = page.hasSecret(text)
     ? 'the cursor contains the API key'
-    : (problemOfType(value, what, form) ?? problemOfText(text, what, api.next));
+    : (problemOfType(value, what, form) ?? problemOfText(text, found, next));
   if (problem !== undefined) throw new InvalidPage(problem);
-  const stored = stateAs[form]({ value, what, text }, page);
+  const stored = stateAs[form]({ ...found, text }, page);
   if (stored.length > maxCursorLength)
     throw new InvalidPage(`the cursor is longer than ${maxCursorLength} characters, as it is stored`);
   return asCursor(stored);
@@ -41,14 +45,14 @@ function problemOfType({ type, text }: PathValue, what: string, form: CursorForm
 }
 
 /** Why a text cannot be sent back where the description says. */
-function problemOfText(text: string, what: string, next: WithTarget): string | undefined {
+function problemOfText(text: string, { what, place }: Found, next: WithTarget): string | undefined {
   const toHeader = placeOf(next).header !== undefined;
   if (/^\d+$/.test(text) && isSentAsOffset(next))
     return `the ${what} is a number, and is sent as an offset. When data changes during a run, pages shift`;
   if (isInQuotes(next) && /['"`\\]/.test(text))
     return `the ${what} has a quote or a backslash, which would change the query that it is part of`;
   // A header carries no other characters, and those of URLs in headers have no certain encoding.
-  const isHeader = next.from === 'header' || next.from === 'link' || toHeader;
+  const isHeader = place?.header !== undefined || toHeader;
   if (isHeader && !/^[\x20-\x7e]*$/.test(text)) return `the ${what} is not printable ASCII`;
   // HTTP drops such a space, so that another cursor would arrive.
   return toHeader && text.trim() !== text

@@ -12,7 +12,7 @@ import { field, object } from '../../../core/schema/fields.ts';
 import { responseHeaderName } from '../header-names.ts';
 import { readWithLast } from './agreement.ts';
 import { InvalidPage, type NextKind } from './kind.ts';
-import { alsoOnLast, fromField, targetFields, targetRules, writeCursor } from './target.ts';
+import { alsoOnLast, formOfCursor, fromField, targetFields, targetRules, writeCursor } from './target.ts';
 
 export const headerSchema = object({
   from: fromField('header'),
@@ -36,7 +36,9 @@ export const headerKind: NextKind<z.infer<typeof headerSchema>> = {
     if (other !== undefined)
       throw new InvalidPage(`it has the header ${page.quote(other, 100)}, but ${at} is expected. Check the vendor`);
     const value = { parent: true, text, ...(text !== undefined && ({ type: 'string' } as const)) };
-    return readWithLast({ value, what: 'cursor header' }, page, api);
+    const found = { value, what: 'cursor header', place: { header: at }, form: formOfCursor(api.next) };
+    return readWithLast(found, page, api);
   },
-  write: writeCursor,
+  form: ({ next }) => formOfCursor(next),
+  write: (parts, cursor, { next }) => writeCursor(parts, cursor, { next, form: formOfCursor(next) }),
 };

@@ -14,6 +14,12 @@ export type Next =
   /** The walk must start over. */
   | { readonly kind: 'expired'; readonly reason: string };
 
+/** How a cursor is kept: the URL of the next page, parameters of a query, a JSON value, or a text. */
+export type CursorForm = 'url' | 'parameters' | 'json' | 'text';
+
+/** By lower-case name. */
+type LinkParameters = ReadonlyMap<string, string>;
+
 export const lastPage: Next = { kind: 'last' };
 
 /** A page that contradicts its description. `message` completes the sentence about the response. */
@@ -56,10 +62,20 @@ export interface Described<NextSettings> {
 export interface NextKind<NextSettings> {
   /** What is wrong with settings that are valid by themselves. */
   readonly rules: (api: Described<NextSettings>) => readonly Rule[];
+  /** Absent: further requests send a cursor or the URL of the next page. */
+  readonly sends?: 'number' | 'nothing';
+  /** How a cursor is kept. Absent: as text. */
+  readonly form?: (api: Pick<Described<NextSettings>, 'next' | 'page'>) => CursorForm;
+  /** The place for people. Absent: the name of the kind and `at`. */
+  readonly place?: (next: NextSettings) => string;
   /** Where it finds values in the body, besides those of conditions. */
   readonly paths: (next: NextSettings) => readonly PathOf[];
   /** The header that has the next page, which is then known before the body is read. Absent: the body has it. */
   readonly header?: (next: NextSettings) => string;
+  /** The path of a value in each report. */
+  readonly inReport?: (next: NextSettings) => string;
+  /** The parameters of the link to the next page, of which conditions may ask. Absent: the kind has no link. @throws InvalidPage */
+  readonly parameters?: (next: NextSettings, head: Pick<PageFacts, 'header' | 'quote'>) => LinkParameters | undefined;
   /** @throws InvalidPage */
   readonly read: (page: PageFacts, api: Described<NextSettings>) => Next;
   /** The request with this cursor, from its parts without. */

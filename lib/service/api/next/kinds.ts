@@ -2,11 +2,12 @@
 
 import * as z from 'zod/mini';
 import { oneKindOf } from '../../../core/schema/fields.ts';
+import type { PageSettings } from '../page.ts';
 import { countAdvice } from '../request.ts';
 import { bodyKind, bodySchema } from './body.ts';
 import { countKind, countSchema } from './count.ts';
 import { headerKind, headerSchema } from './header.ts';
-import type { NextKind } from './kind.ts';
+import type { CursorForm, NextKind } from './kind.ts';
 import { linkKind, linkSchema } from './link.ts';
 import { noneKind, noneSchema } from './none.ts';
 import { reportKind, reportSchema } from './report.ts';
@@ -31,7 +32,9 @@ const kinds: { readonly [From in NextSettings['from']]: NextKind<Extract<NextSet
 export const kindOf = ({ from }: NextSettings): NextKind<NextSettings> => kinds[from] as NextKind<NextSettings>;
 
 /** Where the next page is, for people: `body /meta/next`. */
-export const placeOfNext = (next: NextSettings): string => {
-  const at = 'at' in next ? next.at : '';
-  return next.from === 'link' ? `link with the relation ${at}` : `${next.from} ${at}`.trim();
-};
+export const placeOfNext = (next: NextSettings): string =>
+  kindOf(next).place?.(next) ?? `${next.from} ${'at' in next ? next.at : ''}`.trim();
+
+/** How a cursor is kept. */
+export const formOfNext = ({ next, page }: { readonly next: NextSettings; readonly page: PageSettings }): CursorForm =>
+  kindOf(next).form?.({ next, page }) ?? 'text';

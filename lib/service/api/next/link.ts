@@ -13,10 +13,10 @@
  */
 
 import * as z from 'zod/mini';
-import { oneTypeOf, exactlyOne, field, object, optionalField, text } from '../../../core/schema/fields.ts';
+import { oneTypeOf, exactlyOne, field, object, text } from '../../../core/schema/fields.ts';
 import { readWithLast } from './agreement.ts';
 import { InvalidPage, type NextKind } from './kind.ts';
-import { alsoOnLast, fromField, targetFields, targetRules, writeCursor } from './target.ts';
+import { alsoOnLast, formOfCursor, fromField, targetFields, targetRules, writeCursor } from './target.ts';
 
 export const linkSchema = object({
   from: fromField('link'),
@@ -24,16 +24,19 @@ export const linkSchema = object({
     'The relation of the link to the next page.',
     z._default(text(/^([a-z][\w.-]*|[a-z]+:[^\s"<>]+)$/i, 'must be a relation, such as next'), 'next'),
   ),
-  to: optionalField(
-    'How the URL is requested: as it is (`url`), or its parameters over those of the request. Without it, `url`.',
-    oneTypeOf(
-      [
-        z.literal('url'),
-        exactlyOne({ query: field('The parameters of the URL: `*`.', z.literal('*', 'must be *')) }).check(
-          z.meta({ id: 'api.next.to.link' }),
-        ),
-      ],
-      'must be "url" or {"query": "*"}: a link is a URL, no cursor',
+  to: field(
+    'How the URL is requested: as it is (`url`), or its parameters over those of the request.',
+    z._default(
+      oneTypeOf(
+        [
+          z.literal('url'),
+          exactlyOne({ query: field('The parameters of the URL: `*`.', z.literal('*', 'must be *')) }).check(
+            z.meta({ id: 'api.next.to.link' }),
+          ),
+        ],
+        'must be "url" or {"query": "*"}: a link is a URL, no cursor',
+      ),
+      'url',
     ),
   ),
   request: targetFields.request,
@@ -41,34 +44,29 @@ export const linkSchema = object({
 });
 
 export const linkKind: NextKind<z.infer<typeof linkSchema>> = {
-  rules: (api) => targetRules(withUrl(api)),
+  rules: targetRules,
   paths: () => [],
+  place: ({ at }) => `link with the relation ${at}`,
   header: () => 'link',
+  parameters: ({ at }, { header, quote }) => linkTo(at, header('link') ?? '', quote)?.parameters,
   read(page, api) {
     const target = linkTo(api.next.at, page.header('link') ?? '', page.quote)?.target;
     const value = { parent: true, text: target, ...(target !== undefined && ({ type: 'string' } as const)) };
-    return readWithLast({ value, what: 'link' }, page, withUrl(api));
+    const found = { value, what: 'link', place: { header: 'link' }, form: formOfCursor(api.next) };
+    return readWithLast(found, page, api);
   },
-  write: (parts, cursor, api) => writeCursor(parts, cursor, withUrl(api)),
+  form: ({ next }) => formOfCursor(next),
+  write: (parts, cursor, { next }) => writeCursor(parts, cursor, { next, form: formOfCursor(next) }),
 };
 
-const withUrl = <Api extends { readonly next: z.infer<typeof linkSchema> }>(api: Api) => ({
-  ...api,
-  next: { ...api.next, to: api.next.to ?? ('url' as const) },
-});
-
-export interface Link {
+interface Link {
   readonly target: string;
   /** By lower-case name. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
 /** The only link with the relation in a header; undefined if there is none. @throws InvalidPage */
-export function linkTo(
-  relation: string,
-  header: string,
-  quote: (text: string, max: number) => string,
-): Link | undefined {
+function linkTo(relation: string, header: string, quote: (text: string, max: number) => string): Link | undefined {
   const links: Link[] = [];
   const wanted = relation.toLowerCase();
   for (const { text, isUnclear, isWanted, ...link } of linksIn(header, wanted)) {

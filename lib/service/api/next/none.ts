@@ -15,6 +15,7 @@ import { fromField } from './target.ts';
 export const noneSchema = object({ from: fromField('none') });
 
 export const noneKind: NextKind<z.infer<typeof noneSchema>> = {
+  sends: 'nothing',
   rules: () => [],
   paths: () => [],
   read(page, { last }) {

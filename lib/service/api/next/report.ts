@@ -16,7 +16,7 @@ import { isFieldOfReport } from '../paths.ts';
 import { reportsIn } from '../page.ts';
 import { cursorOf } from './cursor.ts';
 import { InvalidPage, lastPage, type NextKind } from './kind.ts';
-import { fromField, targetFields, targetRules, writeCursor } from './target.ts';
+import { formOfValue, fromField, targetFields, targetRules, writeCursor } from './target.ts';
 
 export const reportSchema = object({
   from: fromField('report'),
@@ -65,8 +65,11 @@ export const reportKind: NextKind<z.infer<typeof reportSchema>> = {
     const { type } = page.inLastReport;
     if (type !== 'string' && type !== 'number')
       throw new InvalidPage(`the last report has no text or number at ${next.at}, which is the cursor`);
-    const found = { value: page.inLastReport, what: `value at ${next.at} in the last report` };
+    const what = `value at ${next.at} in the last report`;
+    const found = { value: page.inLastReport, what, form: formOfValue(api) };
     return { kind: 'page', cursor: cursorOf(found, page, api) };
   },
-  write: writeCursor,
+  form: formOfValue,
+  inReport: ({ at }) => at,
+  write: (parts, cursor, api) => writeCursor(parts, cursor, { next: api.next, form: formOfValue(api) }),
 };

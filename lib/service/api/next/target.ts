@@ -15,7 +15,7 @@ import {
   uses,
 } from '../request.ts';
 import { decodeText, parseExactly } from './cursor-text.ts';
-import type { Described } from './kind.ts';
+import type { CursorForm, Described } from './kind.ts';
 
 export const fromField = <Place extends string>(place: Place) =>
   field(
@@ -71,7 +71,6 @@ export const countedTarget = field(
 
 /** The same for every kind that has a target. */
 export interface WithTarget {
-  readonly from: string;
   readonly to?: z.infer<typeof target> | undefined;
   readonly request?: z.infer<typeof furtherRequestSchema> | undefined;
 }
@@ -80,15 +79,16 @@ export interface WithTarget {
 export const placeOf = ({ to }: Pick<WithTarget, 'to'>): { readonly [Name in keyof typeof places]?: string } =>
   typeof to === 'object' ? to : {};
 
-/** How a cursor is kept: the URL of the next page, parameters of a query, a JSON value, or a text. */
-export type CursorForm = 'url' | 'parameters' | 'json' | 'text';
+/** How a text is kept that is the next page. */
+export function formOfCursor({ to }: Pick<WithTarget, 'to'>): CursorForm {
+  if (to === 'url') return 'url';
+  return placeOf({ to }).query === '*' ? 'parameters' : 'text';
+}
 
-export function formOfCursor({ next, page }: Pick<Described<WithTarget>, 'next' | 'page'>): CursorForm {
-  if (next.to === 'url') return 'url';
-  const { query, body } = placeOf(next);
-  if (query === '*') return 'parameters';
-  const isInJson = page.format === 'json' && (next.from === 'body' || next.from === 'report');
-  return isInJson && (body !== undefined || wholeValues(next.request?.body).includes('{cursor}')) ? 'json' : 'text';
+/** The same for a value of a body: in JSON, it keeps its type if it is sent in a body. */
+export function formOfValue({ next, page }: Pick<Described<WithTarget>, 'next' | 'page'>): CursorForm {
+  const isInBody = placeOf(next).body !== undefined || wholeValues(next.request?.body).includes('{cursor}');
+  return page.format === 'json' && isInBody ? 'json' : formOfCursor(next);
 }
 
 /** The texts that are values of a body. */
@@ -155,19 +155,19 @@ export const isInQuotes = ({ request }: Pick<WithTarget, 'request'>): boolean =>
 export function writeCursor(
   parts: RequestParts,
   cursor: string | null,
-  api: Pick<Described<WithTarget>, 'next' | 'page'>,
+  { next, form }: { readonly next: WithTarget; readonly form: CursorForm },
 ): RequestParts {
   if (cursor === null) return parts;
-  switch (formOfCursor(api)) {
+  switch (form) {
     case 'url':
       // Path and query of a link, as the service wrote them.
       return { ...parts, path: cursor, query: [] };
     case 'parameters':
       return withParameters(parts, cursor);
     case 'json':
-      return writeAt(parts, placeOf(api.next), parseExactly(cursor));
+      return writeAt(parts, placeOf(next), parseExactly(cursor));
     case 'text':
-      return writeAt(parts, placeOf(api.next), decodeText(cursor));
+      return writeAt(parts, placeOf(next), decodeText(cursor));
   }
 }
 

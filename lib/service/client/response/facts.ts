@@ -3,7 +3,7 @@
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
 import { InvalidPage } from '../../api/next/kind.ts';
-import { linkTo } from '../../api/next/link.ts';
+import { kindOf } from '../../api/next/kinds.ts';
 import { statusesOfPages } from '../../api/page.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
@@ -50,7 +50,7 @@ export function factsOf(
     header,
     headerNames: Object.keys(headers),
     isRepeated: (name) => Array.isArray(headers[name.toLowerCase()]),
-    link: () => (api.next.from === 'link' ? linkTo(api.next.at, header('link') ?? '', quote)?.parameters : undefined),
+    link: () => kindOf(api.next).parameters?.(api.next, { header, quote }),
     value: (path) => (content === undefined ? nothing : trimmed(content.value(path))),
     reports: content?.reports ?? null,
     inLastReport: trimmed(content?.inLastReport ?? nothing),

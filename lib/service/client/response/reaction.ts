@@ -61,20 +61,29 @@ export const mayRejectInPage = ({ when }: Description): boolean =>
 export function reactionTo(facts: PageFacts, { when = {}, last, page }: Description, now: () => number): Reaction {
   const { status, isFirst } = facts;
   const isPage = statusesOfPages(page).includes(status);
-  const isRedirect = status >= 300 && status < 400;
   const throttled = partThatHolds(when.throttled as Condition | undefined, facts);
-  const retryAfter = readRetryAfter(facts.header('retry-after'), facts, now);
   if (throttled !== undefined) {
+    const retryAfter = readRetryAfter(facts.header('retry-after'), facts, now);
     const seconds = longest(retryAfter, waitOf(throttled, facts, now));
     return { kind: 'throttled', seconds, part: throttled };
   }
-  if (status === 429 || (retryAfter !== undefined && !isPage && !isRedirect))
-    return { kind: 'throttled', seconds: retryAfter };
+  const own = isPage && status !== 429 ? undefined : ownThrottling(facts, now);
+  if (own !== undefined) return { kind: 'throttled', ...own };
   const tokenExpired = partThatHolds(when.tokenExpired, facts);
   if (tokenExpired !== undefined) return { kind: 'credentials', part: tokenExpired };
   const cursorExpired = isFirst ? undefined : partThatHolds(when.cursorExpired, facts);
   if (cursorExpired !== undefined) return { kind: 'cursorExpired', part: cursorExpired };
   return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
+}
+
+/** How long a response that is no page asks to wait by itself: by its status, or with a Retry-After. undefined: it does not. */
+export function ownThrottling(
+  { status, header }: Pick<PageFacts, 'status' | 'header'>,
+  now: () => number,
+): { readonly seconds: number | undefined } | undefined {
+  const seconds = readRetryAfter(header('retry-after'), { header }, now);
+  const isRedirect = status >= 300 && status < 400;
+  return status === 429 || (seconds !== undefined && !isRedirect) ? { seconds } : undefined;
 }
 
 function reactionToPage(facts: PageFacts, when: When): Reaction {
@@ -117,7 +126,7 @@ const minEpochSeconds = 1_000_000_000;
 const minEpochMs = 100_000_000_000;
 
 /** Seconds to wait, rounded up; undefined if the header is absent, repeated, or neither a number nor a date. */
-export function readRetryAfter(
+function readRetryAfter(
   text: string | undefined,
   facts: Pick<PageFacts, 'header'>,
   now: () => number,

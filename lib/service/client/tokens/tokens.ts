@@ -4,11 +4,12 @@
  * before it is used.
  */
 
-import { ExportError } from '../../core/errors.ts';
-import { type Auth, renewsSecret } from '../api/auth/kinds.ts';
-import { parseTokenDocument, type TokenDocument } from '../api/auth/refresh-token.ts';
-import { type ApiKeySource, readAt } from './api-key.ts';
-import { createTokenExchange, type Exchanged, type TokenConnection } from './token-exchange.ts';
+import { ExportError } from '../../../core/errors.ts';
+import { type Auth, renewsSecret } from '../../api/auth/kinds.ts';
+import { parseTokenDocument, type TokenDocument } from '../../api/auth/refresh-token.ts';
+import { type ApiKeySource, readAt } from '../api-key.ts';
+import { createTokenExchange, type Exchanged } from './token-exchange.ts';
+import type { TokenConnection } from './token-request.ts';
 
 /** So long before it expires, a token is replaced; of a token that lives for less than four minutes, a quarter of its life. */
 const marginMs = 60_000;

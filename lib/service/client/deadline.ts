@@ -1,0 +1,45 @@
+/** The time that a request may take, and its end by the caller. */
+
+import type { Clock } from '../../core/ports.ts';
+
+/** Shared, because creating an error costs more than most work for a request. It is never shown. */
+const released = new Error('The request is over');
+
+/**
+ * Ends a request when its total time is up or its caller aborts, whichever comes first. Each of undici's timeouts covers
+ * one phase only, so a body that trickles in steadily would never time out.
+ */
+export function startDeadline(totalMs: number, callerSignal: AbortSignal | undefined, { sleep }: Pick<Clock, 'sleep'>) {
+  const controller = new AbortController();
+  const timer = new AbortController();
+  // One for all races: listeners of a signal cost more than most work for a request.
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  ended.catch(() => {});
+  let endedBy: 'time' | 'caller' | undefined;
+  const end = (by: 'time' | 'caller') => {
+    endedBy ??= by;
+    // Always an Error, whatever the caller's reason: streams accept nothing else.
+    const reason = new Error(by === 'time' ? 'The total time is up' : 'The caller aborted the request');
+    controller.abort(reason);
+    reject(reason);
+  };
+  const onAbort = () => end('caller');
+  sleep(totalMs, timer.signal).then(
+    () => end('time'),
+    () => {},
+  );
+  callerSignal?.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    /** What ended the request; undefined while nothing has. */
+    get endedBy() {
+      return endedBy;
+    },
+    /** Settles like `promise`, or rejects when the request ends: undici ignores the signal until it is connected. */
+    race: <Value>(promise: Promise<Value>): Promise<Value> => Promise.race([promise, ended]),
+    release() {
+      timer.abort(released);
+      callerSignal?.removeEventListener('abort', onAbort);
+    },
+  };
+}
