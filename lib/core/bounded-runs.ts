@@ -1,6 +1,6 @@
 /**
- * Bounded runs: an operator names both bounds, for example of a year in the past. Such a run has a state of its own, whose name has
- * its bounds, so that scheduled runs continue beside it. It moves no watermark.
+ * Bounded runs: an operator names both bounds, for example of a year in the past. Such a run has a state of its own,
+ * whose name has its bounds, so that scheduled runs continue beside it. It moves no watermark.
  */
 
 import { ExportError } from './errors.ts';
@@ -12,8 +12,8 @@ import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.
 import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
- * The name of the state of a bounded run: `nightly/2020-01-01T00:00:00Z/2021-01-01T00:00:00Z`. The name of an export has no slash.
- * Inputs of steps name the run like this, too.
+ * The name of the state of a bounded run: `nightly/2020-01-01T00:00:00Z/2021-01-01T00:00:00Z`. The name of an export
+ * has no slash. Inputs of steps name the run like this, too.
  */
 export const boundedStateName = (exportName: string, { since, until }: Bounds): string =>
   `${exportName}/${since}/${until}`;
@@ -39,7 +39,10 @@ export const stateNameOfRun = ({
 }: Pick<Run, 'export' | 'since' | 'until' | 'bounded'>): string =>
   bounded && until ? boundedStateName(exportName, { since, until }) : exportName;
 
-/** The definition of bounded runs of an export. What regular runs must find, and how many pages they may have, says nothing about them. */
+/**
+ * The definition of bounded runs of an export. What regular runs must find, and how many pages they may have, says
+ * nothing about them.
+ */
 export function boundedDefinition(definition: ExportDefinition, bounds: Bounds): ExportDefinition {
   const { maxPages: _, ...limits } = definition.limits;
   return {
@@ -113,7 +116,10 @@ function assertHasBounds(name: string, { upperBound, zone }: RequestDates, wante
   }
 }
 
-/** What is wrong with a bound, or a length in milliseconds; undefined if requests can have such dates. Otherwise they would round it. */
+/**
+ * What is wrong with a bound, or a length in milliseconds; undefined if requests can have such dates. Otherwise they
+ * would round it.
+ */
 export function findDateProblem(dates: RequestDates, value: Instant | number): string | undefined {
   const { unitMs, zone = utcZone } = dates;
   if (typeof value === 'number') {
@@ -138,15 +144,17 @@ function wholeUnits(unitMs: number, example: string): string {
   return `must be in whole ${name}${example}: requests have no finer dates, so slices or runs would overlap`;
 }
 
-/** The run that has exported the bounds of this state, of the same service with the same filter; undefined if none has. */
+/**
+ * The run that has exported the bounds of this state, of the same service with the same filter; undefined if none has.
+ */
 export const exportedBy = (state: ExportState | undefined, request: ExportRequest): ExportState['lastCompleted'] =>
   state?.active === undefined && state?.lastCompleted && selectsSame(state.lastCompleted.selection, request)
     ? state.lastCompleted
     : undefined;
 
 /**
- * Reports must not be in two runs. A run that was abandoned has exported nothing, and one of another service or filter has other reports.
- * `own` are the names of states that may overlap.
+ * Reports must not be in two runs. A run that was abandoned has exported nothing, and one of another service or filter
+ * has other reports. `own` are the names of states that may overlap.
  * @throws ConfigurationError if a bounded run of the export overlaps `bounds`
  */
 export async function assertNoOverlap(

@@ -10,7 +10,7 @@ import {
   type LocalExport,
   simulatedDirectory,
 } from './settings.ts';
-import type { StartRequest } from '../core/steps/start-input.ts';
+import type { StartRequest } from '../core/start/start-input.ts';
 import type { PageSlots, Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
 import { updateState } from '../core/steps/export-state.ts';

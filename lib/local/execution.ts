@@ -15,7 +15,7 @@ import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
 import { failRun } from '../core/steps/fail-run.ts';
 import { finishRun } from '../core/steps/finish-run.ts';
-import { nameIn } from '../core/steps/start-input.ts';
+import { nameIn } from '../core/start/start-input.ts';
 
 export interface ExecutionStart {
   readonly name: string;

@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { ExportError } from '../core/errors.ts';
 import type { RunEnd } from '../core/model.ts';
-import type { StartRequest } from '../core/steps/start-input.ts';
+import type { StartRequest } from '../core/start/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
 import { fileSystemError } from './durable-fs.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
@@ -38,15 +38,18 @@ const boundedPrefix = 'bounded/';
 /** Whether the execution with this ID exports a bounded run. */
 export const isBoundedExecution = (execution: string): boolean => execution.startsWith(executionId(boundedPrefix));
 
-/** The lock of the process that exports bounded runs of the export, beside the one with its other runs. No export has this name. */
+/**
+ * The lock of the process that exports bounded runs of the export, beside the one with its other runs. No export has
+ * this name.
+ */
 export const boundedLockName = (exportName: string): string => `${exportName}/bounded`;
 
 /**
- * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to
- * the outcome of the run, including a failed one. While another process runs the export, the outcome is `skipped`.
+ * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to the outcome of the
+ * run, including a failed one. While another process runs the export, the outcome is `skipped`.
  *
- * @throws ConfigurationError if the directory or the SQLite file cannot be used, or if the name of a new export differs from that of
- *   another one only in case
+ * @throws ConfigurationError if the directory or the SQLite file cannot be used, or if the name of a new export differs
+ *   from that of another one only in case
  */
 export async function runLocally({ out, startInput, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;

@@ -1,8 +1,9 @@
 /**
- * Decides, before a start, which bounded runs are left of what a person names. Exported twice, reports would be in two runs.
+ * Decides, before a start, which bounded runs are left of what a person names. Exported twice, reports would be in two
+ * runs.
  *
- * With `each`, the command begins one bounded run after the other. Nothing stores that they belong together: the same command
- * finds those that are complete by their bounds, and continues with the others.
+ * With `each`, the command begins one bounded run after the other. Nothing stores that they belong together: the same
+ * command finds those that are complete by their bounds, and continues with the others.
  */
 
 import {
@@ -15,7 +16,7 @@ import {
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds, ExportDefinition, ExportState, Instant } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
-import type { StartRequest } from '../core/steps/start-input.ts';
+import type { StartRequest } from '../core/start/start-input.ts';
 import { instantAt, utcZone, wallClockOf } from '../core/time/time-zones.ts';
 import { durationSchema, epochMsOf, instantOf } from '../core/timestamps.ts';
 import type { ExportTarget } from './target.ts';

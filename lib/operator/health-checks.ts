@@ -8,7 +8,7 @@ import { isExportError } from '../core/errors.ts';
 import { emptyState } from '../core/model.ts';
 import { shownCredentials } from '../service/api/auth/kinds.ts';
 import type { Runtime } from '../core/ports.ts';
-import { chooseBounds } from '../core/steps/watermark.ts';
+import { chooseBounds } from '../core/start/watermark.ts';
 import { latestKey } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';

@@ -5,8 +5,10 @@ import { type ExportState, emptyState, type Run } from '../core/model.ts';
 import type { PageRequest, StoreReader } from '../core/ports.ts';
 import type { RunProgress } from '../core/run-progress.ts';
 import { slicesOf } from '../core/slices.ts';
-import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
-import { parseStartInput } from '../core/steps/start-input.ts';
+import { definitionOfStart } from '../core/bounded-runs.ts';
+import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
+import { type Decision, decide } from '../core/start/decide.ts';
+import { parseStartInput } from '../core/start/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
 import { type BoundableExport, findStarts, type RequestedStart } from './bounded-start.ts';
 
@@ -27,11 +29,22 @@ export async function planRun(deps: PlanDependencies, requested: RequestedStart 
     const starts = await findStarts(deps, requested, runtime.now());
     if (starts.kind === 'done') return notPlanned('skip', starts.reason);
     const input = parseStartInput(starts.left[0]);
-    const definition = definitionFor(deps, input);
+    const definition = definitionOfStart(deps.definition, input);
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
-    const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
-    if (result.act === 'skip') return notPlanned('skip', result.reason);
-    return await describeRun(deps, state, result);
+    const start = { definition, input, execution: plannedExecution };
+    const decision = decide(state, start, await readFacts(deps, state, start));
+    switch (decision.kind) {
+      case 'skip':
+        return notPlanned('skip', decision.reason);
+      case 'refuse':
+        throw decision.error;
+      case 'begin':
+      case 'replace':
+        return await planNewRun(state, decision);
+      case 'keep':
+      case 'resume':
+        return await planResumedRun(deps.store, state, decision);
+    }
   } catch (error) {
     // A state that cannot be read is no refusal.
     const isConflict = state !== undefined && isExportError(error, 'PageConflictError');
@@ -40,32 +53,53 @@ export async function planRun(deps: PlanDependencies, requested: RequestedStart 
   }
 }
 
-type Decided = Exclude<Awaited<ReturnType<typeof decide>>['result'], { readonly act: 'skip' }>;
-
-async function describeRun(deps: PlanDependencies, state: ExportState, { act, run, progress, reason }: Decided) {
-  const isNew = act === 'start';
+async function planNewRun({ active }: ExportState, decision: Extract<Decision, { readonly reason: string; run: Run }>) {
+  const { run, progress, reason } = decision;
   // A new run has no pages.
-  const { next, unlogged } = await findNextPage(isNew ? { find: async () => undefined } : deps.store, run, progress);
-  const { since, until = null, bounded = false, slices } = run;
-  const { slice = null, page = null, cursor = null } = next ?? {};
+  const { next } = await findNextPage({ find: async () => undefined }, run, progress);
+  /** `abandons`: the unfinished run. `begun`: the run that would begin. */
   return {
-    act,
-    reason: reason ?? reasonToResume(run, state, unlogged),
-    /** The run that would be resumed; null for a new one. */
-    run: isNew ? null : run.run,
-    /** The unfinished run that the start would abandon. */
-    abandons: isNew ? (state.active?.run ?? null) : null,
+    act: 'start',
+    reason,
+    run: null,
+    abandons: active?.run ?? null,
+    ...place(run, progress, next),
+    begun: run,
+  } as const;
+}
+
+async function planResumedRun(
+  store: PlanDependencies['store'],
+  state: ExportState,
+  { run, progress }: Extract<Decision, { readonly kind: 'keep' | 'resume' }>,
+) {
+  const { next, unlogged } = await findNextPage(store, run, progress);
+  const reason = reasonToResume(run, state, unlogged);
+  return {
+    act: 'resume',
+    reason,
+    run: run.run,
+    abandons: null,
+    ...place(run, progress, next),
+    begun: undefined,
+  } as const;
+}
+
+/**
+ * What the run exports, and which page it requests next. `page` is null if all pages are stored and the run only has to
+ * be published.
+ */
+function place(run: Run, { counts }: RunProgress, next: NextPage | undefined) {
+  const { since, until, bounded, slices } = run;
+  return {
     since,
-    until,
-    bounded,
-    slices: slices ? { ...progress.counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
-    slice,
-    /** The page to request next; null if all pages are stored and the run only has to be published. */
-    page,
-    cursor,
+    until: until ?? null,
+    bounded: bounded ?? false,
+    slices: slices ? { ...counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
+    slice: next?.slice ?? null,
+    page: next?.page ?? null,
+    cursor: next?.cursor ?? null,
     next,
-    /** A run that would begin. */
-    begun: isNew ? run : undefined,
   };
 }
 
@@ -86,8 +120,8 @@ interface NextPage extends PageRequest {
 }
 
 /**
- * The page to request next, of the oldest slice that is not complete: the first one after the log that no earlier attempt has stored; and
- * how many pages before it are stored, but not logged.
+ * The page to request next, of the oldest slice that is not complete: the first one after the log that no earlier
+ * attempt has stored; and how many pages before it are stored, but not logged.
  */
 async function findNextPage(
   store: PlanDependencies['store'],

@@ -3,7 +3,7 @@
 import { systemRuntime } from '../core/clock.ts';
 import { isExportError } from '../core/errors.ts';
 import type { Bounds } from '../core/model.ts';
-import { startInputSchema } from '../core/steps/start-input.ts';
+import { startInputSchema } from '../core/start/start-input.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';

@@ -1,4 +1,7 @@
-/** How the start of an export ended: for a program one JSON object, for a person a few lines, for a shell an exit status. */
+/**
+ * How the start of an export ended: for a program one JSON object, for a person a few lines, for a shell an exit
+ * status.
+ */
 
 import { type ErrorName, errorNames } from '../core/errors.ts';
 import type { ExportDefinition, RunEnd } from '../core/model.ts';

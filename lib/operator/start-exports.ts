@@ -1,12 +1,13 @@
 /**
- * Starts exports and says how each start ended: to a person, to a program, and by the exit status. Exports of a directory run one
- * after the other, those of a stack at the same time. One that fails does not stop the others. An interruption stops all.
+ * Starts exports and says how each start ended: to a person, to a program, and by the exit status. Exports of a
+ * directory run one after the other, those of a stack at the same time. One that fails does not stop the others. An
+ * interruption stops all.
  */
 
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
 import { type RunEnd, zeroTotals } from '../core/model.ts';
-import type { StartRequest } from '../core/steps/start-input.ts';
+import type { StartRequest } from '../core/start/start-input.ts';
 import { findStarts, type RequestedStart } from './bounded-start.ts';
 import type { ExportTarget, Target } from './target.ts';
 import { type Call, type CommandContext, exitStatuses } from './context.ts';
@@ -68,8 +69,8 @@ export async function startExports(
 }
 
 /**
- * Returns what starts an export and yields how the start ended. With `each`, it starts one bounded run after the other, until one does
- * not complete, and yields each end.
+ * Returns what starts an export and yields how the start ended. With `each`, it starts one bounded run after the other,
+ * until one does not complete, and yields each end.
  */
 function createStarter(
   target: Pick<Target, 'open' | 'option'>,

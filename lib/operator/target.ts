@@ -5,7 +5,7 @@ import type { DeployedStartOptions } from '../aws/step-functions/follow-run.ts';
 import type { Finding } from '../aws/stack/findings.ts';
 import type { ExportDefinition, RunEnd } from '../core/model.ts';
 import type { Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
-import type { StartRequest } from '../core/steps/start-input.ts';
+import type { StartRequest } from '../core/start/start-input.ts';
 import type { LocalStartOptions } from '../local/run.ts';
 import type { SettingsOrigin } from '../local/settings.ts';
 import type { Description } from '../service/api/description.ts';

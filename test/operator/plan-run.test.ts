@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { type Plan, planRun } from '../../lib/operator/plan-run.ts';
-import type { StartRequest } from '../../lib/core/steps/start-input.ts';
+import type { StartRequest } from '../../lib/core/start/start-input.ts';
 import { anExportRequest, at } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';

@@ -8,7 +8,7 @@ import { asRunId, type Cursor, type ExportDefinition, type FailedRun, type RunEn
 import type { ExportEvent, PageRequest, ReportService } from '../../lib/core/ports.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import type { StartOptions, Target } from '../../lib/operator/target.ts';
-import type { StartRequest } from '../../lib/core/steps/start-input.ts';
+import type { StartRequest } from '../../lib/core/start/start-input.ts';
 import { startExports as startOn, type StartSettings } from '../../lib/operator/start-exports.ts';
 import type { RequestedStart } from '../../lib/operator/bounded-start.ts';
 import type { CommandContext } from '../../lib/operator/context.ts';

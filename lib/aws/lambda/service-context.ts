@@ -15,7 +15,7 @@ import {
 } from '../../settings/deployed-settings.ts';
 import type { Description } from '../../service/api/description.ts';
 import { exportDefinition, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
-import { selectExport } from '../../core/steps/start-input.ts';
+import { selectExport } from '../../core/start/start-input.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type Environment, sdkConfig } from '../sdk-config.ts';
 import type { Platform } from './platform.ts';

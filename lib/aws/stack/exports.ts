@@ -4,7 +4,7 @@ import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } f
 import { ExportError } from '../../core/errors.ts';
 import type { RunEnd } from '../../core/model.ts';
 import type { Runtime } from '../../core/ports.ts';
-import type { StartRequest } from '../../core/steps/start-input.ts';
+import type { StartRequest } from '../../core/start/start-input.ts';
 import type { ProbedPeriod } from '../../service/client/probe-service.ts';
 import { freshnessSeconds } from '../../settings/schedule-settings.ts';
 import { exportDefinition, sourceOf } from '../../settings/settings.ts';

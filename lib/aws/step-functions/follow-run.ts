@@ -19,7 +19,7 @@ import {
 import type { EventSink, ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
 import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
-import { parseStartInput } from '../../core/steps/start-input.ts';
+import { parseStartInput } from '../../core/start/start-input.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { parseJson } from '../parse-json.ts';

@@ -1,4 +1,6 @@
-/** The subset of the Amazon States Language (states-language.net) that the state machine uses: JSONPath, no variables. */
+/**
+ * The subset of the Amazon States Language (states-language.net) that the state machine uses: JSONPath, no variables.
+ */
 
 export interface Retrier {
   readonly ErrorEquals: readonly string[];
@@ -11,7 +13,10 @@ export interface Retrier {
 
 export interface Catcher {
   readonly ErrorEquals: readonly string[];
-  /** Absent: the error replaces the whole input. The interpreter of the tests would treat an explicit `$` as a field name. */
+  /**
+   * Absent: the error replaces the whole input. The interpreter of the tests would treat an explicit `$` as a field
+   * name.
+   */
   readonly ResultPath?: string;
   readonly Next: string;
 }

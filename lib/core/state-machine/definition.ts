@@ -1,9 +1,10 @@
 /**
- * The state machine of a service, as typed data, used by the deployment and the tests. An execution
- * exports one run, or part of one, of the export that its start input names.
+ * The state machine of a service, as typed data, used by the deployment and the tests. An execution exports one run, or
+ * part of one, of the export that its start input names.
  *
- * It uses JSONPath without variables, because the interpreter of the tests silently ignores JSONata and Assign. The payload carries
- * only identity and small counters, so an execution's history never contains a cursor, an API key or page content.
+ * It uses JSONPath without variables, because the interpreter of the tests silently ignores JSONata and Assign. The
+ * payload carries only identity and small counters, so an execution's history never contains a cursor, an API key or
+ * page content.
  *
  * ```
  * BeginRun ─ skip ─▶ Skipped
@@ -114,8 +115,8 @@ export function stateMachine(binding: DefinitionSubstitutions) {
           // The input is the error, so only the start input names the export.
           Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', 'startInput.$': '$$.Execution.Input' },
         },
-        // The original error must stay at the top level of the payload, because Failed shows it. The whole result is kept: only that of a
-        // bounded run has `until`.
+        // The original error must stay at the top level of the payload, because Failed shows it. The whole result is
+        // kept: only that of a bounded run has `until`.
         ResultPath: '$.failed',
         OutputPath: '$',
         Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'FailureNotRecorded' }],
@@ -151,8 +152,8 @@ export function stateMachine(binding: DefinitionSubstitutions) {
 }
 
 /**
- * The name of the execution in which the run continues. It is unique to this transition, so a retry finds that the execution exists. It begins
- * with the export, also for a bounded run.
+ * The name of the execution in which the run continues. It is unique to this transition, so a retry finds that the
+ * execution exists. It begins with the export, also for a bounded run.
  */
 export const continuationName = (
   ended: Pick<LoopState, 'export' | 'executionNumber'> & { readonly run: string },

@@ -20,8 +20,9 @@ const platformErrors = [
 ] as const;
 
 /**
- * The function is not ready: Lambda still prepares one that was idle for weeks, or was just deployed, or its network interfaces. First
- * calls took up to two minutes. Step Functions reports the names of Lambda's Invoke API. Its other errors need a correction.
+ * The function is not ready: Lambda still prepares one that was idle for weeks, or was just deployed, or its network
+ * interfaces. First calls took up to two minutes. Step Functions reports the names of Lambda's Invoke API. Its other
+ * errors need a correction.
  */
 const notReadyErrors = [
   'Lambda.CodeArtifactUserPendingException',
@@ -59,8 +60,8 @@ const permanentErrors: readonly ErrorName[] = [
 ];
 
 /**
- * 2 + 4 + 8 + … + 256 s for eight retries, then 300 s for twelve: up to 68 minutes in total, half of that on average with
- * full jitter. A nightly export survives an outage of half an hour to an hour; after that an operator should know.
+ * 2 + 4 + 8 + … + 256 s for eight retries, then 300 s for twelve: up to 68 minutes in total, half of that on average
+ * with full jitter. A nightly export survives an outage of half an hour to an hour; after that an operator should know.
  */
 const backoff = {
   IntervalSeconds: 2,
@@ -71,8 +72,9 @@ const backoff = {
 } as const;
 
 /**
- * As many executions run as the account, or the reserved concurrency of the function, allows; a place becomes free when another run ends. 2 + 4 + 8 + … +
- * 2,048 s for eleven retries, then an hour for nine: up to ten hours in total, five on average. Few attempts: each takes three events.
+ * As many executions run as the account, or the reserved concurrency of the function, allows; a place becomes free when
+ * another run ends. 2 + 4 + 8 + … + 2,048 s for eleven retries, then an hour for nine: up to ten hours in total, five
+ * on average. Few attempts: each takes three events.
  */
 const retryThrottled: Retrier = {
   ErrorEquals: ['Lambda.TooManyRequestsException'],
@@ -84,14 +86,14 @@ const retryThrottled: Retrier = {
 export const retryWithBackoff: Retrier = { ErrorEquals: ['States.ALL'], ...backoff };
 
 /**
- * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Long enough for a brief failure of S3 or DynamoDB, whose clients
- * have retried already, and short enough not to hide a bug for an hour.
+ * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Long enough for a brief failure of S3 or DynamoDB, whose
+ * clients have retried already, and short enough not to hide a bug for an hour.
  */
 export const retryAnything: Retrier = { ...retryWithBackoff, MaxDelaySeconds: 120, MaxAttempts: 8 };
 
 /**
- * Publishing needs the same time in each attempt, except if Lambda or the store was slow. Another 20 attempts of up to 15
- * minutes would delay the failure of a run that is too large by five hours.
+ * Publishing needs the same time in each attempt, except if Lambda or the store was slow. Another 20 attempts of up to
+ * 15 minutes would delay the failure of a run that is too large by five hours.
  */
 const retryOnce: Retrier = {
   ErrorEquals: timeoutErrors,
@@ -120,7 +122,10 @@ const retriersByState: ReadonlyMap<string, readonly Retrier[]> = new Map(
   stepNames.map((step) => [step, stepRetries(step)]),
 );
 
-/** The retrier that applies to an error of this name in the state, the same object each time; undefined if it is no step. */
+/**
+ * The retrier that applies to an error of this name in the state, the same object each time; undefined if it is no
+ * step.
+ */
 export function findRetrier(error: string, state: string): Retrier | undefined {
   return retriersByState
     .get(state)

@@ -10,7 +10,8 @@ import { type ExportDefinition, type ExportState, type Invocation, type LoopStat
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 import { sliceOf } from '../slices.ts';
-import { contradictionOf, identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
+import { contradictionOf } from '../start/contradiction.ts';
+import { identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
 import {
   assertContinues,
   type ExportPageOutcome,

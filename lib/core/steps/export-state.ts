@@ -1,24 +1,14 @@
 /**
- * Updates the state of an export by optimistic concurrency. The state is the only item that executions compete for: each
- * update reads it, decides, and replaces it only if it has not changed; otherwise it decides again from the new state.
+ * Updates the state of an export by optimistic concurrency. The state is the only item that executions compete for:
+ * each update reads it, decides, and replaces it only if it has not changed; otherwise it decides again from the new
+ * state.
  */
 
-import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import {
-  type ExportDefinition,
-  type ExportRequest,
-  type ExportState,
-  emptyState,
-  type Instant,
-  type Run,
-  type RunId,
-} from '../model.ts';
+import { type ExportState, emptyState, type Run, type RunId } from '../model.ts';
 import type { PageLog, Runtime, StepDependencies } from '../ports.ts';
-import { hasSlices } from '../slices.ts';
 import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import { summarize } from './watermark.ts';
 
 export interface StateChange<Result> {
   /** The new state; its version is set by {@link updateState}. Absent: nothing changes. */
@@ -30,8 +20,8 @@ export interface StateChange<Result> {
 const maxAttempts = 20;
 
 /**
- * Applies `decide` to the current state, and returns its result once the change is stored. `decide` may be called several
- * times. An export without a state yet has {@link emptyState}.
+ * Applies `decide` to the current state, and returns its result once the change is stored. `decide` may be called
+ * several times. An export without a state yet has {@link emptyState}.
  * @throws ServiceUnavailableError if the state changes concurrently at every attempt
  */
 export async function updateState<Result>(
@@ -51,15 +41,17 @@ export async function updateState<Result>(
 }
 
 /**
- * Announces in the state of the export that `execution` is about to begin the bounded run whose state is `stateName`, and prevents the
- * one that was announced before from beginning unless it has. A start that reads the states of bounded runs afterwards, and then begins this
- * run, overlaps none: a run that began before is found, and any other has to announce itself again, and finds this one.
+ * Announces in the state of the export that `execution` is about to begin the bounded run whose state is `stateName`,
+ * and prevents the one that was announced before from beginning unless it has. A start that reads the states of bounded
+ * runs afterwards, and then begins this run, overlaps none: a run that began before is found, and any other has to
+ * announce itself again, and finds this one.
  *
- * Returns the sequence of the run, at least `minSequence`: higher than that of each run that began before, and lower than that of
- * each regular run that begins afterwards.
+ * Returns the sequence of the run, at least `minSequence`: higher than that of each run that began before, and lower
+ * than that of each regular run that begins afterwards.
  *
  * Call it between reading and replacing the state of the bounded run. A change of that state prevents its replacement.
- * @throws ServiceUnavailableError, which is retried, while the execution that was announced before is running and has begun nothing
+ * @throws ServiceUnavailableError, which is retried, while the execution that was announced before is running and has
+ *   begun nothing
  */
 export async function announceBeginning(
   { definition, log, executions }: Pick<StepDependencies, 'definition' | 'log' | 'executions'>,
@@ -84,7 +76,10 @@ export async function announceBeginning(
   });
 }
 
-/** The state without its run, which will never complete. Nothing was exported for its scheduled times: each may begin another run. */
+/**
+ * The state without its run, which will never complete. Nothing was exported for its scheduled times: each may begin
+ * another run.
+ */
 export function withoutRun(state: ExportState): ExportState {
   const { active: _, ...idle } = state;
   return { ...idle, lastScheduledTime: idle.lastCompleted?.scheduledTime };
@@ -122,52 +117,9 @@ function whyNotOwned(active: Run | undefined, execution: string, exportName: str
 }
 
 /**
- * The ConfigurationError of an unfinished run that cannot continue with `definition`, or with what a start says; undefined if it can.
- * A cursor is valid only with its own request, and a deployment may change the settings in mid-run. A run that has all its pages
- * (`isComplete`) sends no further request.
- */
-export function contradictionOf(
-  run: Run,
-  isComplete: boolean,
-  { request, dates }: Pick<ExportDefinition, 'request' | 'dates'>,
-  { since, slice }: { readonly since?: Instant | undefined; readonly slice?: number | undefined } = {},
-): ExportError | undefined {
-  const ofRequest = [
-    ...(isComplete ? [] : differences(run.request, request)),
-    ...(since === undefined || since === run.since ? [] : [`since was ${run.since} and is now ${since}`]),
-  ];
-  const ofSlices = slice === undefined || hasSlices(run, slice, dates) ? [] : [describeSlices(run, slice)];
-  if (ofRequest.length === 0 && ofSlices.length === 0) return undefined;
-  const advice =
-    ofRequest.length === 0
-      ? 'A run keeps its slices. Start without a length of slices to finish it, or with --restart to abandon it'
-      : 'A cursor is valid only with the request that returned it. Restore these values to finish the run, or start with --restart to ' +
-        'abandon it (and with --since, if the filter, the service or its settings have changed)';
-  return new ExportError(
-    'ConfigurationError',
-    `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
-      `${[...ofRequest, ...ofSlices].join('; ')}. ${advice}`,
-  );
-}
-
-const describeSlices = ({ slices }: Run, lengthMs: number): string =>
-  `${slices === undefined ? 'the run has one slice' : `slices were ${slices.lengthMs / 60_000} minutes long`} and would now be ` +
-  `${lengthMs / 60_000} minutes long`;
-
-const differences = (before: ExportRequest, now: ExportRequest): readonly string[] =>
-  (['source', 'filter', 'format', 'container', 'size', 'api'] as const)
-    .filter((field) => !isDeepStrictEqual(before[field], now[field]))
-    .map((field) =>
-      field === 'api'
-        ? 'the settings of the service (headers, vendor, cursorIn or api) have changed'
-        : `${field === 'source' ? 'service' : field} was ${describe(before[field])} and is now ${describe(now[field])}`,
-    );
-
-const describe = (value: unknown): string => (value === undefined ? 'not set' : summarize(value));
-
-/**
- * The ID and the sequence of a new run of the export whose state is `state`. The sequence follows the clock if that is ahead, so that
- * an export whose state was deleted or restored from a backup never reuses the sequence of a published manifest.
+ * The ID and the sequence of a new run of the export whose state is `state`. The sequence follows the clock if that is
+ * ahead, so that an export whose state was deleted or restored from a backup never reuses the sequence of a published
+ * manifest.
  */
 export function identifyRun(
   { sequence }: ExportState,

@@ -2,8 +2,8 @@
  * Records a failure and leaves the export ready for its next start.
  *
  * The run stays active, so that the next start resumes it after its last logged page. A run that can never complete,
- * because its cursor is permanently rejected, its pages repeat or it has fewer reports than expected, is abandoned, and the
- * next start begins a new one.
+ * because its cursor is permanently rejected, its pages repeat or it has fewer reports than expected, is abandoned, and
+ * the next start begins a new one.
  */
 
 import * as z from 'zod/mini';
@@ -14,7 +14,7 @@ import { type ExportDefinition, type FailedRun, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { updateState, withoutRun } from './export-state.ts';
-import { parseStartInput } from './start-input.ts';
+import { parseStartInput } from '../start/start-input.ts';
 import { readProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 
@@ -30,8 +30,8 @@ const maxMessageLength = 1_000;
 const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedError', 'RepeatedCursorError']);
 
 /**
- * Records why the run that `execution` owns has failed; if it has had none, why its start has failed, unless that was of a bounded run.
- * Never removes a page.
+ * Records why the run that `execution` owns has failed; if it has had none, why its start has failed, unless that was
+ * of a bounded run. Never removes a page.
  */
 export async function failRun(
   { log, runtime, emit, definition: named }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,

@@ -23,7 +23,7 @@ import { updateOwnedRun } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
 import { isLastPage, readProgress } from '../run-progress.ts';
-import { watermarkAfter } from './watermark.ts';
+import { watermarkAfter } from '../start/watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
 

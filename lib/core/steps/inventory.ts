@@ -1,13 +1,13 @@
 /**
- * Checks before publication that the store holds exactly the pages that were logged: none deleted, truncated, replaced or
- * added since it was committed.
+ * Checks before publication that the store holds exactly the pages that were logged: none deleted, truncated, replaced
+ * or added since it was committed.
  *
  * Stores list keys in different orders: S3 lists page 1,000,000 before page 100,001, a directory has no order. So both
- * sides are summed up per chunk of pages, by a sum that does not depend on the order: some 250 sums for a million pages.
- * Only a chunk whose sums differ is compared page by page, to name the first page that differs.
+ * sides are summed up per chunk of pages, by a sum that does not depend on the order: some 250 sums for a million
+ * pages. Only a chunk whose sums differ is compared page by page, to name the first page that differs.
  *
- * The store is listed while the log is read: of a large run, each takes minutes of waiting. The store already holds every page
- * when the check begins, because a page is logged after it is stored.
+ * The store is listed while the log is read: of a large run, each takes minutes of waiting. The store already holds
+ * every page when the check begins, because a page is logged after it is stored.
  */
 
 import { hash } from 'node:crypto';
@@ -35,8 +35,9 @@ async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGen
 }
 
 /**
- * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and revision
- * that were logged, and no other page of the run. Other objects in the run's folder are ignored, and pages of earlier attempts of a slice.
+ * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and
+ * revision that were logged, and no other page of the run. Other objects in the run's folder are ignored, and pages of
+ * earlier attempts of a slice.
  * @throws PageConflictError at the end, about the first page that differs
  */
 export async function* storedEntries(deps: InventoryDependencies, run: Run): AsyncGenerator<PageEntry> {

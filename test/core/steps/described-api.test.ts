@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportRequest } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
+import { watermarkAfter } from '../../../lib/core/start/watermark.ts';
 import {
   anExportDefinition,
   anExportRequest,

@@ -8,7 +8,7 @@ import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { stepNames } from '../../../lib/core/state-machine/definition.ts';
-import { selectExport } from '../../../lib/core/steps/start-input.ts';
+import { selectExport } from '../../../lib/core/start/start-input.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
 import { stepFunctions } from '../../support/export/function-machine.ts';

@@ -265,16 +265,6 @@ describe('BeginRun', () => {
       expect(await resumeLate(bench, input)).toMatchObject({ reason: expect.stringContaining('begins no other') });
     });
 
-    it('does not abandon the run of the execution that was started after it had failed', async () => {
-      const bench = anExportBench();
-      await runOf(bench, 'late', { restart: true });
-      await fail(bench, 'late', 'RequestRejectedError');
-      const run = await runOf(bench, 'another', { restart: true });
-      bench.running.add('another');
-      await resumeLate(bench, { restart: true });
-      expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
-    });
-
     it('begins no bounded run that it has published', async () => {
       const bench = anExportBench({ reports: [] });
       const bounds = { since: at('2026-10-01T00:00:00Z'), until: at('2026-10-03T00:00:00Z') };
@@ -309,16 +299,6 @@ describe('BeginRun', () => {
       await expect(late(input)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     }
     expect((await bench.state()).active).toBeUndefined();
-  });
-
-  it('of an execution whose run is over does not resume that of another, but the one that it has begun', async () => {
-    const bench = anExportBench({ reports: [] });
-    const run = await exported(bench, 'late', { restart: true });
-    await runOf(bench, 'another');
-    expect(await runOf(bench, 'late', { restart: true })).toBe(run);
-    await runOf(bench, 'third', { restart: true });
-    expect(await beginRun(bench.deps, { input: {}, execution: 'late' })).toMatchObject({ next: 'skip' });
-    expect((await bench.state()).active).toMatchObject({ execution: 'third' });
   });
 
   it('does not ask for its own execution without restart and since', async () => {

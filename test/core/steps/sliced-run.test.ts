@@ -767,25 +767,6 @@ describe('a lag', () => {
     expect(completed(await bench.start())).toMatchObject({ since: first.watermark, until: '2026-11-20T01:00:00Z' });
   });
 
-  it('skips a start that has nothing to export', async () => {
-    const bench = aBench({ definition });
-    completed(await bench.start());
-    const end = await bench.start({ since: '2026-11-20T00:00:00Z' });
-    expect(end).toMatchObject({ status: 'skipped', reason: expect.stringContaining('nothing to export') });
-    expect((await bench.state()).active).toBeUndefined();
-  });
-
-  it('refuses a start that has nothing to export because of its settings', async () => {
-    const since = { from: 'lookback', lookbackMs: 150 * minute } as const;
-    const bench = aBench({
-      definition: { ...definition, since, dates: { unitMs: 24 * 60 * minute, zone: 'UTC', upperBound: 'date.lt' } },
-    });
-    bench.advance(180 * minute);
-    const { error, message } = failed(await bench.start());
-    expect(error).toBe('ConfigurationError');
-    expect(message).toMatch(/lookbackWindow .* at least 86,400 s longer than its lag/);
-  });
-
   it('is published as any run: it is no bounded one', async () => {
     const bench = aBench({ definition });
     const { manifest, bounded } = completed(await bench.start());

@@ -415,29 +415,11 @@ describe('the watermark', () => {
     expect(completed(await bench.start()).since).toBe('2026-11-20T01:59:59Z');
   });
 
-  it('is the next since, minus the overlap', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 3_600_000 } } });
-    await bench.start();
-    expect(completed(await bench.start()).since).toBe('2026-11-20T00:59:59Z');
-  });
-
   it('starts at the configured initial value', async () => {
     const initial = at('2026-11-01T00:03:00Z');
     const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
     const result = completed(await bench.start());
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r4', 'r5']);
-  });
-
-  it.each([
-    ['since of the start input', {}, { since: '2026-11-20T02:05:00.001Z' }],
-    ['since.initial', { initial: at('2126-11-01T00:00:00Z') }, {}],
-  ])('stays where it is, and the run is refused, if %s is in the future', async (what, since, input) => {
-    const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 0, ...since } } });
-    const refused = failed(await bench.start(input));
-    expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
-    expect(refused.message).toMatch(new RegExp(`${what}.* in the future.*2026-11-20T02:00:00Z`));
-    expect(bench.service.requests).toEqual([]);
-    expect(await bench.state()).toMatchObject({ sequence: 0, failedStart: { error: 'ConfigurationError' } });
   });
 
   it('becomes the time of a first run from now on, or from a moment that only a skewed clock calls the future', async () => {
@@ -448,21 +430,6 @@ describe('the watermark', () => {
         watermark: '2026-11-20T01:59:59Z',
       });
     }
-  });
-
-  it('does not apply to another service', async () => {
-    const bench = anExportBench();
-    await bench.start();
-    const elsewhere = bench.with({
-      definition: { request: { ...bench.deps.definition.request, source: 'https://reports.example.com' } },
-    });
-    const refused = failed(await elsewhere.start());
-    expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
-    expect(refused.message).toContain(
-      'belongs to simulator with filter {} and does not apply to https://reports.example.com with filter {}',
-    );
-    expect(completed(await elsewhere.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T01:59:59Z');
-    expect((await bench.state()).watermark?.source).toBe('https://reports.example.com');
   });
 
   it('does not apply to another filter, which may match older reports', async () => {
@@ -484,12 +451,6 @@ describe('the watermark', () => {
     const other = bench.with({ definition: { since, request } });
     completed(await other.start({ since: '2026-11-10T00:00:00Z' }));
     expect(completed(await other.start()).since).toBe('2026-11-20T01:59:59Z');
-  });
-
-  it('is not used by an export with a lookback window that covers it', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
-    expect(completed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' })).since).toBe('2026-11-19T01:00:00Z');
-    expect(completed(await bench.start()).since).toBe('2026-11-19T02:00:00Z');
   });
 
   it('is not before the lookback window of a first run that was restarted, abandoned or failed for good', async () => {
@@ -517,13 +478,6 @@ describe('the watermark', () => {
     const named = await begun(cannotFinish, { since: '2026-10-30T00:00:00Z' });
     expect(completed(await named.start({ restart: true })).since).toBe('2026-10-22T02:00:00Z');
   });
-
-  it('closes the gap of a lookback window whose start was missed or resumed an older run', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
-    await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' });
-    bench.advance(3 * 86_400_000);
-    expect(completed(await bench.start({ scheduledTime: '2026-11-23T01:00:00Z' })).since).toBe('2026-11-20T01:59:59Z');
-  });
 });
 
 describe('a run that is started again', () => {
@@ -549,35 +503,6 @@ describe('a run that is started again', () => {
       reason: `execution ${before.active?.execution} is still exporting run ${before.active?.run}`,
     });
     expect(await bench.state()).toEqual(before);
-  });
-
-  it('is skipped if the scheduler repeats a scheduled time after the one that follows it', async () => {
-    const bench = anExportBench();
-    const [early, late] = [{ scheduledTime: '2026-11-20T02:00:00Z' }, { scheduledTime: '2026-11-20T03:00:00Z' }];
-    completed(await bench.start(early));
-    completed(await bench.start(late));
-    expect(await bench.start(early)).toEqual({
-      status: 'skipped',
-      reason: 'a run for the scheduled time 2026-11-20T02:00:00Z, or a later one, has already begun',
-    });
-    expect(await bench.start(late)).toMatchObject({ status: 'skipped' });
-    completed(await bench.start({ scheduledTime: '2026-11-20T04:00:00Z' }));
-  });
-
-  it('remembers the newest scheduled time, although a repeated older one has resumed its run', async () => {
-    let isDown = true;
-    const bench = anExportBench({ script: () => (isDown ? unavailable() : undefined) });
-    failed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
-    isDown = false;
-    completed(await bench.start({ scheduledTime: '2026-11-20T02:00:00Z' }));
-    expect(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' })).toMatchObject({ status: 'skipped' });
-  });
-
-  it('is not blocked by a scheduled time in the far future, which no schedule can have sent', async () => {
-    const bench = anExportBench();
-    completed(await bench.start({ scheduledTime: '2036-11-20T02:00:00Z' }));
-    completed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
-    expect(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' })).toMatchObject({ status: 'skipped' });
   });
 
   it('has another ID than a run of the same second whose random digits begin with the same six', async () => {
@@ -619,25 +544,6 @@ describe('a run that is started again', () => {
     expect(failed(await other.bench.start())).toMatchObject({ error: 'PageConflictError' });
     const { run } = completed(await other.bench.start({ restart: true }));
     expect(page).not.toContain(run);
-  });
-
-  it('is refused with another since, unless restarted', async () => {
-    const bench = anExportBench({ script: dead(1) });
-    await bench.start({ since: '2026-11-01T00:00:00Z' });
-    const again = bench.with({ script: () => undefined });
-    const refused = failed(await again.start({ since: '2026-11-02T00:00:00Z' }));
-    expect(refused.error).toBe('ConfigurationError');
-    expect(refused.message).toContain('since was 2026-11-01T00:00:00Z and is now 2026-11-02T00:00:00Z');
-    expect(completed(await again.start({ since: '2026-11-01T00:00:00.000Z' })).since).toBe('2026-11-01T00:00:00Z');
-  });
-
-  it('is refused if the export’s request has changed, because a cursor is valid only with its own request', async () => {
-    const bench = anExportBench({ size: 2, script: dead(1) });
-    await bench.start();
-    const refused = failed(await bench.with({ size: 3, script: () => undefined }).start());
-    expect(refused).toMatchObject({ error: 'ConfigurationError', resumable: true });
-    expect(refused.message).toContain('size was 2 and is now 3');
-    completed(await bench.with({ size: 3, script: () => undefined }).start({ restart: true }));
   });
 
   describe('during which a deployment changes its request', () => {
@@ -721,36 +627,6 @@ describe('a run that is started again', () => {
     expect(run).not.toBe(active?.run);
     expect(reportIdsOf(bench, manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(manifestsIn(bench)).toHaveLength(1);
-  });
-
-  it('is resumed without a page if its bounds are those of the start', async () => {
-    const bench = anExportBench({ script: dead(0) });
-    const bounds = { since: '2026-01-01T00:00:00Z', until: '2026-11-01T00:00:00Z' };
-    const { run } = failed(await bench.start(bounds));
-    expect(completed(await bench.with({ script: () => undefined }).start(bounds)).run).toBe(run);
-  });
-
-  it('is replaced if the export’s request has changed and it has no page to lose', async () => {
-    const bench = anExportBench({ size: 2, script: dead(0) });
-    await bench.start();
-    expect(completed(await bench.with({ size: 5, script: () => undefined }).start()).pages).toBe(1);
-  });
-
-  it('begins where the run without a page that it replaces would have begun, unless the start or another filter says otherwise', async () => {
-    const since = at('2020-01-01T00:00:00Z');
-    const definition = { since: { from: 'lookback', lookbackMs: 3_600_000 } } as const;
-    const begun = async () => {
-      const bench = anExportBench({ size: 2, script: dead(0), definition });
-      await bench.start({ since });
-      return bench.with({ size: 5, script: () => undefined });
-    };
-    expect(completed(await (await begun()).start()).since).toBe(since);
-    const named = at('2020-06-01T00:00:00Z');
-    expect(completed(await (await begun()).start({ since: named })).since).toBe(named);
-    const bench = await begun();
-    const request = { ...bench.deps.definition.request, filter: { a: 1 } };
-    const filtered = bench.with({ definition: { ...definition, request } });
-    expect(completed(await filtered.start()).since).toBe('2026-11-20T01:00:00Z');
   });
 
   it.each([

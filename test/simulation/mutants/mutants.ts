@@ -187,8 +187,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a run is taken over while its execution is running',
     violates: 'an export has one active run',
-    at: 'lib/core/steps/begin-run.ts#decide',
-    replace: "(await deps.executions.status(active.execution)) === 'running'",
+    at: 'lib/core/steps/begin-run.ts#readUnfinished',
+    replace: "(await executions.status(active.execution)) === 'running'",
     with: 'false',
   },
   {
@@ -201,32 +201,32 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an execution that has ended restarts the export',
     violates: 'an execution that has ended begins no run with restart or since',
-    at: 'lib/core/steps/begin-run.ts#start',
-    replace: 'await assertNotEnded(deps, input, execution);',
+    at: 'lib/core/start/decide.ts#begin',
+    replace: 'assertNotEnded(situation);',
     with: '',
   },
   {
     name: 'one scheduled time makes two runs',
     violates: 'one scheduled time begins one run',
-    at: 'lib/core/steps/begin-run.ts#decide',
-    replace: 'hasBegun(input.scheduledTime, state.lastScheduledTime)',
+    at: 'lib/core/start/decide.ts#decideWithoutRun',
+    replace: 'hasBegun(scheduledTime, state.lastScheduledTime)',
     with: 'false',
   },
   {
     name: 'restart is ignored',
     violates: 'a start with restart begins a new run',
-    at: 'lib/core/steps/begin-run.ts#decide',
-    replace: 'input.restart === true && !hasBegunIt',
-    with: 'false',
+    at: 'lib/core/start/decide.ts#relationTo',
+    replace: "input.restart === true ? 'restarts' : 'finds'",
+    with: "'finds'",
   },
 
   // The watermark
   {
     name: 'the watermark moves when a run starts',
     violates: 'the watermark moves only when a run completes',
-    at: 'lib/core/steps/begin-run.ts#start',
+    at: 'lib/core/start/decide.ts#begin',
     replace: 'active: run,',
-    with: 'active: run,\nwatermark: { instant: identity.startedAt, source: request.source, filter: request.filter },',
+    with: 'active: run,\nwatermark: { instant: run.startedAt, source: run.request.source, filter: run.request.filter },',
   },
   {
     name: 'the watermark is the time of the last response, not the first',
@@ -238,7 +238,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the watermark moves back',
     violates: 'the watermark never moves back',
-    at: 'lib/core/steps/watermark.ts#watermarkAfter',
+    at: 'lib/core/start/watermark.ts#watermarkAfter',
     replace: 'later(current.instant, reached)',
     with: 'reached',
   },
@@ -356,9 +356,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'another attempt cuts a run as the settings now say',
     violates: 'the slices of a run never change',
-    at: 'lib/core/steps/begin-run.ts#decide',
-    replace: 'active.slices && slicesOfStart(active.slices, progress, limits, how)',
-    with: 'active.slices && chooseSlices(active, { parallel: 2, lengthMs: deps.definition.slicing.lengthMs ?? 5_400_000 }, 1_000)',
+    at: 'lib/core/start/decide.ts#resumeSlices',
+    replace: '...slices,',
+    with: '...chooseSlices(taken, { parallel: 2, lengthMs: definition.slicing.lengthMs ?? 5_400_000 }, definition.dates),',
   },
   {
     name: 'the watermark is that of the last slice',
@@ -370,21 +370,21 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the lookback window of a first run that was abandoned is forgotten',
     violates: 'a run begins where its start says',
-    at: 'lib/core/steps/begin-run.ts#start',
+    at: 'lib/core/start/decide.ts#begin',
     replace: 'firstStartOf(definition, state, input, now)',
     with: 'undefined',
   },
   {
     name: 'a run without a page keeps its upper bound',
     violates: 'a run begins where its start says',
-    at: 'lib/core/steps/begin-run.ts#boundsOfReplacement',
+    at: 'lib/core/start/decide.ts#boundsOfEmptyRun',
     replace: 'until: chooseUntil(definition, now)',
-    with: 'until: replaced.until',
+    with: 'until: emptyRun.until',
   },
   {
     name: 'a run with a lag ends when it begins',
     violates: 'a run begins where its start says',
-    at: 'lib/core/steps/watermark.ts#chooseUntil',
+    at: 'lib/core/start/watermark.ts#chooseUntil',
     replace: 'startOfUnit(now - lagMs,',
     with: 'startOfUnit(now,',
   },

@@ -1,6 +1,6 @@
 /**
- * The input of an execution: from the scheduler, from an operator, or from the execution that it continues. And the export that it
- * names.
+ * The input of an execution: from the scheduler, from an operator, or from the execution that it continues. And the
+ * export that it names.
  */
 
 import * as z from 'zod/mini';
@@ -57,8 +57,8 @@ export const startInputSchema = z.partial(z.strictObject(fields)).check(
   }),
 );
 /**
- * The state machine writes this input for its next execution. After a rollback of the deployment, the execution before may
- * be of a newer version, which may write more fields. Ignoring them resumes the run after its last logged page.
+ * The state machine writes this input for its next execution. After a rollback of the deployment, the execution before
+ * may be of a newer version, which may write more fields. Ignoring them resumes the run after its last logged page.
  */
 const continuationSchema = z.partial(z.object(fields));
 export type StartInput = z.infer<typeof startInputSchema>;
@@ -81,8 +81,8 @@ export function parseStartInput(input: unknown): StartInput {
 }
 
 /**
- * The export that `input` names; if it names none, the only export of the service. A step names the state of its run, which may be
- * that of a bounded run.
+ * The export that `input` names; if it names none, the only export of the service. A step names the state of its run,
+ * which may be that of a bounded run.
  * @throws ConfigurationError that lists the exports, if that is none of them
  */
 export function selectExport(exports: ReadonlyMap<string, ExportDefinition>, input: unknown): ExportDefinition {

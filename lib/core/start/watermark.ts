@@ -1,4 +1,7 @@
-/** Where a run starts (`since`), and how far completed runs have moved the watermark (docs/architecture.md, "Watermark"). */
+/**
+ * Where a run starts (`since`), and how far completed runs have moved the watermark (docs/architecture.md,
+ * "Watermark").
+ */
 
 import { ExportError } from '../errors.ts';
 import { selectsSame } from '../filter.ts';
@@ -21,10 +24,11 @@ export interface ChosenBounds {
 const epochStart = instantOf(0);
 
 /**
- * Where a new run starts and ends. It starts at the `since` of the start input, else where the export's settings say. It ends where
- * reports are still late: when it begins, less the lag, rounded down. An `until` that is not after `since` leaves nothing to export.
- * @throws ConfigurationError if the watermark belongs to another service, other settings of it or another filter, and the input has no
- *   `since`; or if `since` or `since.initial` is in the future
+ * Where a new run starts and ends. It starts at the `since` of the start input, else where the export's settings say.
+ * It ends where reports are still late: when it begins, less the lag, rounded down. An `until` that is not after
+ * `since` leaves nothing to export.
+ * @throws ConfigurationError if the watermark belongs to another service, other settings of it or another filter, and
+ *   the input has no `since`; or if `since` or `since.initial` is in the future
  */
 export function chooseBounds(
   definition: ExportDefinition,
@@ -43,7 +47,10 @@ export function chooseUntil({ lagMs, dates }: ExportDefinition, now: number): In
   return instantOf(startOfUnit(now - lagMs, minRunMs(dates), dates.zone ?? utcZone));
 }
 
-/** @throws ConfigurationError if the settings leave nothing to export at any time: runs would end before their window begins */
+/**
+ * @throws ConfigurationError if the settings leave nothing to export at any time: runs would end before their window
+ *   begins
+ */
 export function assertWindowOutlastsLag({ name, since: policy, lagMs, dates }: ExportDefinition): void {
   const minMs = lagMs + longestStepMs(dates);
   if (policy.from !== 'lookback' || lagMs === 0 || policy.lookbackMs >= minMs) return;
@@ -156,10 +163,11 @@ const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} 
 export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);
 
 /**
- * The watermark after `run` has completed: when it requested the first page of a slice, by the service's clock or by our
- * own, the earliest of all, less the lag, and not after its `until`. It never moves back. It does not move if the run's
- * `since` is after the point at which the next run would have started: that would leave a gap, now or within the overlap.
- * It is for the request of the run: a watermark of another one is replaced, as the start input has named the lower bound.
+ * The watermark after `run` has completed: when it requested the first page of a slice, by the service's clock or by
+ * our own, the earliest of all, less the lag, and not after its `until`. It never moves back. It does not move if the
+ * run's `since` is after the point at which the next run would have started: that would leave a gap, now or within the
+ * overlap. It is for the request of the run: a watermark of another one is replaced, as the start input has named the
+ * lower bound.
  */
 export function watermarkAfter(
   state: ExportState,
@@ -176,7 +184,10 @@ export function watermarkAfter(
   return leavesGap ? current.instant : later(current.instant, reached);
 }
 
-/** A run that ends before `first` moves the start of the next run to its own end: the reports in between are wanted, too. */
+/**
+ * A run that ends before `first` moves the start of the next run to its own end: the reports in between are wanted,
+ * too.
+ */
 function firstWatermark({ since }: Run, reached: Instant, first: Instant | undefined): Instant | undefined {
   if (first === undefined) return reached;
   // With a slow clock, a run seems to end before it starts. Reports before its `since` are not wanted.
@@ -192,8 +203,8 @@ function startOfFirstRun(policy: ExportDefinition['since'], { firstStart }: Expo
 const later = (one: Instant, other: Instant): Instant => (epochMsOf(other) > epochMsOf(one) ? other : one);
 
 /**
- * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and a
- * watermark in the future would skip reports for good. Of an adopted page, it is not known when it was requested.
+ * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and
+ * a watermark in the future would skip reports for good. Of an adopted page, it is not known when it was requested.
  */
 function completedUpTo(run: Run, firstPages: readonly PageEntry[]): Instant {
   const times = firstPages.map((page) => epochMsOf(requestedAt(run, page))).map((ms) => ms - run.lagMs);

@@ -1,7 +1,7 @@
 /** How the watermark moves when clocks disagree or runs overlap. */
 
 import { describe, expect, it } from 'vitest';
-import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
+import { watermarkAfter } from '../../../lib/core/start/watermark.ts';
 import { anExportDefinition, anExportState, aPageEntry, aRun, at, aWatermark } from '../../support/builders.ts';
 
 describe('the watermark', () => {

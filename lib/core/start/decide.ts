@@ -1,0 +1,364 @@
+/**
+ * Decides what a start does: begin a run, resume the unfinished one, or nothing. Everything that the decision depends
+ * on has been read before, so it is a function of its arguments.
+ *
+ * An export has at most one unfinished run, recorded in its state. A start is skipped while the run's execution is
+ * running. If that execution has ended, the start takes the run over and resumes it after its last logged page. An
+ * execution begins one run at most.
+ */
+
+import { exportedBy } from '../bounded-runs.ts';
+import { ExportError, isExportError } from '../errors.ts';
+import { hasTooFewReports } from '../expected-reports.ts';
+import { selectionOf, selectsSame } from '../filter.ts';
+import type { ExportDefinition, ExportState, Run, RunSlices } from '../model.ts';
+import type { Executions } from '../ports.ts';
+import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
+import { chooseSlices, sliceOf } from '../slices.ts';
+import { epochMsOf } from '../timestamps.ts';
+import { contradictionOf } from './contradiction.ts';
+import type { StartInput } from './start-input.ts';
+import { assertWindowOutlastsLag, chooseBounds, type ChosenBounds, chooseUntil, firstStartOf } from './watermark.ts';
+
+export interface Start {
+  /** The definition of the export, or of the bounded run that the start names. */
+  readonly definition: ExportDefinition;
+  readonly input: StartInput;
+  /** The execution that was started. */
+  readonly execution: string;
+}
+
+/**
+ * What was read after the state. What the decision does not need was not read (`readFacts` in `../steps/begin-run.ts`).
+ */
+export interface Facts {
+  /** The identity of a run that would begin now. */
+  readonly newRun: Pick<Run, 'run' | 'sequence' | 'startedAt'>;
+  /** The status of the started execution itself. Read only for a start with `restart` or `since`. */
+  readonly self: ExecutionStatus;
+  readonly unfinished: UnfinishedRun;
+}
+
+type ExecutionStatus = Awaited<ReturnType<Executions['status']>>;
+
+/** What was read of the unfinished run. */
+export type UnfinishedRun =
+  /** There is none, or the start says what becomes of it. */
+  | { readonly kind: 'unread' }
+  /** Its execution is running. */
+  | { readonly kind: 'running' }
+  | {
+      readonly kind: 'read';
+      readonly progress: RunProgress;
+      /** Whether the settings or a completed run say which root the pages have. */
+      readonly hasKnownRoot: boolean;
+    };
+
+/** `state` is the state of the export once the decision is recorded. */
+export type Decision =
+  | { readonly kind: 'skip'; readonly because: SkipCause; readonly reason: string }
+  /** The name of the error says whether the step is retried. */
+  | { readonly kind: 'refuse'; readonly error: ExportError }
+  /** The execution owns the run already: an earlier attempt of this step has recorded it. */
+  | { readonly kind: 'keep'; readonly run: Run; readonly progress: RunProgress }
+  /** The execution takes the run over. */
+  | { readonly kind: 'resume'; readonly run: Run; readonly progress: RunProgress; readonly state: ExportState }
+  /** A new run. With `replace`, the unfinished run never completes. `reason`: why the run starts at its `since`. */
+  | {
+      readonly kind: 'begin' | 'replace';
+      readonly run: Run;
+      readonly progress: RunProgress;
+      readonly reason: string;
+      readonly state: ExportState;
+    };
+
+type SkipCause =
+  /** The run that the execution was to continue has ended. */
+  | 'run has ended'
+  /** Another execution has taken over the run that the execution was to continue. */
+  | 'run was taken over'
+  /** A run has begun for the scheduled time: the scheduler has repeated it. */
+  | 'scheduled time is repeated'
+  /** A bounded run has exported the same bounds. */
+  | 'bounds are exported'
+  /** The execution of the unfinished run is still running. */
+  | 'run is in progress'
+  /** The execution has had a run before, which has ended. */
+  | 'execution has had its run'
+  /** The run would end before it starts, because of the lag. */
+  | 'nothing to export yet';
+
+interface Situation extends Start, Facts {
+  readonly state: ExportState;
+}
+
+/** What the start does. It never throws for a start that is refused. */
+export function decide(state: ExportState, start: Start, facts: Facts): Decision {
+  const situation = { state, ...start, ...facts };
+  try {
+    return state.active === undefined ? decideWithoutRun(situation) : decideWithRun(situation, state.active);
+  } catch (error) {
+    if (isExportError(error)) return { kind: 'refuse', error };
+    throw error;
+  }
+}
+
+function decideWithoutRun(situation: Situation): Decision {
+  const { state, definition, input } = situation;
+  const { continues, scheduledTime, again } = input;
+  if (continues !== undefined) return skip('run has ended', `the run of execution ${continues} has ended`);
+  if (scheduledTime !== undefined && hasBegun(scheduledTime, state.lastScheduledTime)) {
+    const reason = `a run for the scheduled time ${scheduledTime}, or a later one, has already begun`;
+    return skip('scheduled time is repeated', reason);
+  }
+  const exported = definition.bounds && exportedBy(state, definition.request);
+  if (exported !== undefined && again !== true) {
+    return skip('bounds are exported', `run ${exported.result.run} has exported these bounds`);
+  }
+  return begin(situation);
+}
+
+/** How a start relates to the unfinished run, whatever has become of that. */
+type Relation = 'owns' | 'continues' | 'was superseded' | 'has had its run' | 'restarts' | 'finds';
+
+export function relationTo(
+  active: Run,
+  { recentExecutions = [] }: Pick<ExportState, 'recentExecutions'>,
+  { input, execution }: Pick<Start, 'input' | 'execution'>,
+): Relation {
+  if (active.execution === execution) return 'owns';
+  if (input.continues !== undefined) return input.continues === active.execution ? 'continues' : 'was superseded';
+  // A duplicate invocation must not abandon the run that its own execution has begun, whichever owns it now.
+  if (active.startedBy === execution) return 'finds';
+  if (recentExecutions.includes(execution)) return 'has had its run';
+  return input.restart === true ? 'restarts' : 'finds';
+}
+
+function decideWithRun(situation: Situation, active: Run): Decision {
+  const { state, execution, unfinished } = situation;
+  switch (relationTo(active, state, situation)) {
+    case 'owns':
+      return { kind: 'keep', run: active, progress: assertRead(unfinished).progress };
+    case 'continues':
+      return resume(state, takeOver(active, execution), assertRead(unfinished).progress);
+    case 'was superseded':
+      return skip('run was taken over', `run ${active.run} now belongs to execution ${active.execution}`);
+    case 'has had its run':
+      return skip('execution has had its run', runIsOver);
+    case 'restarts':
+      assertMayBeAbandoned(active, state);
+      return begin(situation);
+    case 'finds':
+      if (unfinished.kind !== 'running') return decideWithEndedRun(situation, active);
+      return skip('run is in progress', `execution ${active.execution} is still exporting run ${active.run}`);
+  }
+}
+
+/** No execution exports the run, as far as is known. */
+function decideWithEndedRun(situation: Situation, active: Run): Decision {
+  const { state, definition, input, execution } = situation;
+  const { progress } = assertRead(situation.unfinished);
+  // Such a run must never be published.
+  if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
+  const contradiction = contradictionOf(active, progress.isComplete, definition, input);
+  // Nothing is lost with a run without a logged page, and a new one also exports what has appeared since. A bounded run
+  // is resumed, as its bounds stay the same.
+  const isReplaceable = contradiction !== undefined || definition.bounds === undefined;
+  if (progress.totals.pages === 0 && isReplaceable) return begin(situation, active);
+  if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
+  const taken = takeOver(active, execution, input.scheduledTime);
+  const resumed =
+    active.slices === undefined ? { run: taken, progress } : resumeSlices(taken, active.slices, situation);
+  return resume({ ...state, recentExecutions: withExecution(state, execution) }, resumed.run, resumed.progress);
+}
+
+/**
+ * Consumers may have read the manifest of a run that is being published, and only its completion is left. If its
+ * publication has failed because pages were changed, it is not published.
+ * @throws ConfigurationError
+ */
+function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Run, { failedStart }: ExportState): void {
+  const hasConflict = [lastFailure, failedStart].some((failure) => failure?.error === 'PageConflictError');
+  if (completion?.isPublished !== true || hasConflict) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `Run ${run} of export ${name} has all its pages and may be published already, so it can no longer be abandoned. ` +
+      'Start without --restart to complete it. After that, a start begins a new run',
+  );
+}
+
+/**
+ * The run and its progress once a start resumes it. Slices whose cursors repeat, or were rejected once too often, begin
+ * again, and so does every slice if the root of the run is doubtful. Each may start over as often as the settings say.
+ */
+function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { run: Run; progress: RunProgress } {
+  const { definition, input } = situation;
+  const { progress, hasKnownRoot } = assertRead(situation.unfinished);
+  const isDoubtful = !hasKnownRoot && isRootDoubtful(slices, progress);
+  const startsOver = ({ slice: { slice = 1 }, last }: SliceProgress): boolean => {
+    const rejections = slices.restarts?.[slice] ?? 0;
+    const isRejectedTooOften = !isLastPage(last) && rejections > definition.limits.maxCursorRestarts;
+    return last?.repeats === true || isRejectedTooOften || (isDoubtful && last !== undefined);
+  };
+  const passes = progress.slices
+    .filter(startsOver)
+    .map(({ slice: { slice = 1, attempt = 1 } }) => [slice, attempt + 1]);
+  const run: Run = {
+    ...taken,
+    slices: {
+      ...slices,
+      parallel: input.parallel ?? definition.slicing.parallel,
+      attempts: { ...slices.attempts, ...Object.fromEntries(passes) },
+      restarts: undefined,
+      setAside: undefined,
+    },
+  };
+  const left = progress.slices.map((each) =>
+    startsOver(each) ? { slice: sliceOf(run, each.slice.slice ?? 1), last: undefined } : each,
+  );
+  return { run, progress: progressOf(run, progress.begun, left, progress.unread) };
+}
+
+/**
+ * Whether the first pages of a run without a known root may be error documents with status 200, whose root then refuses
+ * all others: no slice has a second page.
+ */
+function isRootDoubtful({ setAside = [] }: RunSlices, progress: RunProgress): boolean {
+  const wasRefused = setAside.some(({ error }) => error === 'ContractError');
+  const hasSecondPage = progress.slices.some(({ last }) => last !== undefined && last.page > 1);
+  const hasRoot = progress.slices.some(({ last }) => last?.documentRoot);
+  return wasRefused && !hasSecondPage && hasRoot;
+}
+
+const skip = (because: SkipCause, reason: string): Decision => ({ kind: 'skip', because, reason });
+
+function assertRead(unfinished: UnfinishedRun): Extract<UnfinishedRun, { readonly kind: 'read' }> {
+  if (unfinished.kind === 'read') return unfinished;
+  throw new Error(`The decision needs the progress of the unfinished run, which is ${unfinished.kind}`);
+}
+
+function resume(state: ExportState, run: Run, progress: RunProgress): Decision {
+  const lastScheduledTime = newestScheduledTime(run.scheduledTime, state);
+  return { kind: 'resume', run, progress, state: { ...state, active: run, lastScheduledTime, failedStart: undefined } };
+}
+
+/**
+ * Begins a run, unless this execution has begun one before: a suspended invocation may resume after its execution has
+ * ended, and no execution would continue a second run. `emptyRun` is a run without a page, whose `since` the new one
+ * takes over.
+ */
+function begin(situation: Situation, emptyRun?: Run): Decision {
+  const { state, definition, input, execution, newRun } = situation;
+  if (state.recentExecutions?.includes(execution)) return skip('execution has had its run', runIsOver);
+  assertNotEnded(situation);
+  const now = epochMsOf(newRun.startedAt);
+  const { since, until, reason } =
+    boundsOfEmptyRun(emptyRun, definition, input, now) ?? chooseBounds(definition, state, input, now);
+  if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
+    assertWindowOutlastsLag(definition);
+    const period = `a run would start at ${since} and end at ${until}, now less the lag`;
+    return skip('nothing to export yet', `there is nothing to export yet, because ${period}`);
+  }
+  const run = newRunOf(situation, { since, until });
+  const next: ExportState = {
+    ...state,
+    sequence: run.sequence,
+    active: run,
+    lastScheduledTime: newestScheduledTime(input.scheduledTime, state),
+    firstStart: definition.bounds === undefined ? firstStartOf(definition, state, input, now) : undefined,
+    recentExecutions: withExecution(state, execution),
+    failedStart: undefined,
+    lastAbandoned: undefined,
+  };
+  const kind = state.active === undefined ? 'begin' : 'replace';
+  return { kind, run, progress: progressOf(run, 0, []), reason, state: next };
+}
+
+function newRunOf(
+  { state, definition, input, execution, newRun }: Situation,
+  { since, until }: Pick<ChosenBounds, 'since' | 'until'>,
+): Run {
+  const { name, request, compression, lagMs, slicing, dates, bounds } = definition;
+  const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
+  const period = { since, until, startedAt: newRun.startedAt };
+  return {
+    export: name,
+    ...newRun,
+    since,
+    until,
+    bounded: bounds === undefined ? undefined : true,
+    lagMs,
+    slices: chooseSlices(period, chosen, dates, state.lastCompleted),
+    request,
+    compression,
+    startedBy: execution,
+    execution,
+    executionNumber: 1,
+    scheduledTime: input.scheduledTime,
+    cursorRestarts: 0,
+  };
+}
+
+/**
+ * An operator may have named the `since` of the empty run. It stays, unless the start or another selection of reports
+ * says otherwise.
+ */
+function boundsOfEmptyRun(
+  emptyRun: Run | undefined,
+  definition: ExportDefinition,
+  input: StartInput,
+  now: number,
+): ChosenBounds | undefined {
+  if (emptyRun === undefined || input.since !== undefined || definition.bounds !== undefined) return undefined;
+  const { run, since, request } = emptyRun;
+  if (!selectsSame(selectionOf(request), definition.request)) return undefined;
+  const reason = `the since of run ${run}, which has no page and is replaced`;
+  return { since, until: chooseUntil(definition, now), reason };
+}
+
+const runIsOver = 'this execution has had its run, and begins no other';
+
+/** So many executions may begin or resume a run of the export while an invocation is suspended. */
+const maxRecentExecutions = 10;
+
+function withExecution({ recentExecutions = [] }: ExportState, execution: string): readonly string[] {
+  return [execution, ...recentExecutions.filter((each) => each !== execution)].slice(0, maxRecentExecutions);
+}
+
+/**
+ * Only a start with `restart` or `since` needs this: any other begins a run that the next start resumes, as if its
+ * execution had been stopped a moment later.
+ * @throws ServiceUnavailableError, which is retried: of an execution that was redriven, the status may be the one
+ *   before
+ */
+function assertNotEnded({ definition, execution, self }: Situation): void {
+  if (self !== 'ended') return;
+  throw new ExportError(
+    'ServiceUnavailableError',
+    `Execution ${execution} has ended, so it begins no run of export ${definition.stateName}. If it was redriven, the attempt is retried`,
+  );
+}
+
+/**
+ * The scheduler repeats a start for an hour at most. A time that is later than this was not sent by a schedule, and
+ * blocks none.
+ */
+const maxRepeatDelayMs = 86_400_000;
+
+/**
+ * Whether a run for this scheduled time, or for a later one, has begun: the scheduler may deliver a time late, and
+ * again.
+ */
+function hasBegun(scheduledTime: string, newest: string | undefined): boolean {
+  if (newest === undefined || newest === scheduledTime) return newest !== undefined;
+  // Not a number if one of them is no date: then only the same text is a repetition.
+  const laterByMs = Date.parse(newest) - Date.parse(scheduledTime);
+  return laterByMs > 0 && laterByMs <= maxRepeatDelayMs;
+}
+
+const newestScheduledTime = (time: string | undefined, { lastScheduledTime }: ExportState): string | undefined =>
+  time === undefined || hasBegun(time, lastScheduledTime) ? lastScheduledTime : time;
+
+function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
+  return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
+}
