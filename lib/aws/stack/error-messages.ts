@@ -4,7 +4,7 @@
  */
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
-import { codeOf, ExportError, isExportError } from '../../core/errors.ts';
+import { codeOf, type ErrorName, ExportError, isExportError } from '../../core/errors.ts';
 import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { ProxyError } from '../../service/network/tunnel.ts';
 import { isAccessDenied, isNetworkError } from '../errors.ts';
@@ -77,12 +77,13 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
   const code = codeOf(cause) || cause.name;
   const failure = { cause, code, details: shorten(toPrintable(cause.message), 300), service, operation };
   if (cause instanceof ProxyError) return explainProxy(cause);
-  const outage = credentialsUnreachable(failure);
-  const toConfigure = outage ?? identityProblem(failure) ?? denial(failure) ?? machineProblem(failure);
-  const message = toConfigure ?? networkProblem(failure);
-  if (message === undefined) return undefined;
-  const mayPass = outage !== undefined || toConfigure === undefined;
-  return new ExportError(mayPass ? 'ServiceUnavailableError' : 'ConfigurationError', message, { cause });
+  const errorOf = (name: ErrorName, message: string | undefined) =>
+    message === undefined ? undefined : new ExportError(name, message, { cause });
+  return (
+    errorOf('ServiceUnavailableError', credentialsUnreachable(failure)) ??
+    errorOf('ConfigurationError', identityProblem(failure) ?? denial(failure) ?? machineProblem(failure)) ??
+    errorOf('ServiceUnavailableError', networkProblem(failure))
+  );
 }
 
 function credentialsUnreachable({ cause, details, service }: Failure): string | undefined {
