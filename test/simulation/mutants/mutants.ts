@@ -32,8 +32,8 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/aws/s3/page-store.ts#put',
     replace: 'const { created, ...info } = await create(',
     with: `const early = { ContentLength: body.bytes, Metadata: metadata };
-      void runtime.sleep(50).then(() => create(key, body, { contentType, metadata })).catch(() => {});
-      if (body.bytes > 0) return { stored: true, page: await readPage(key, early, received.nextCursor) };
+      void create(key, body, { contentType, metadata }).catch(() => {});
+      if (body.bytes > 0) return { stored: true, page: await readPage(folder, key, early, received.nextCursor) };
       const { created, ...info } = await create(`,
   },
   {
