@@ -40,6 +40,11 @@ const clockMarginSeconds = 60;
 /** For how long an export tries to get a slot inside its invocation. */
 export const maxPollMs = 10_000;
 const minPauseMs = 100;
+/**
+ * An export leaves when others have taken a free slot before it so often: it would pay for its function while it
+ * waits.
+ */
+const maxLosses = 2;
 
 /**
  * A slot that is not returned is lost until its lease ends, so a conflict is met often. The store's client repeats
@@ -64,13 +69,19 @@ export function createPageSlots({
       const id = runtime.randomHex(16);
       const pollUntil = runtime.monotonicNow() + Math.min(maxPollMs, leaseMs / 4);
       let slot: PageSlot | undefined;
+      let known: readonly string[] | undefined;
+      let losses = 0;
       try {
         // One that has just returned a slot lets the others go first.
         if (isRenewal) await pause(signal);
         for (;;) {
           signal?.throwIfAborted();
-          slot = await take(id, Math.min(leaseMs, maxLeaseMs));
-          if (slot !== undefined || runtime.monotonicNow() >= pollUntil) return slot;
+          const found = await take(id, Math.min(leaseMs, maxLeaseMs));
+          if (found.slot !== undefined) return (slot = found.slot);
+          const holders = found.others.map((holder) => holder.id);
+          if (known !== undefined && holders.some((holder) => known?.includes(holder) === false)) losses += 1;
+          known = holders;
+          if (losses >= maxLosses || runtime.monotonicNow() >= pollUntil) return undefined;
           await pause(signal);
         }
       } finally {
@@ -80,14 +91,14 @@ export function createPageSlots({
     },
   };
 
-  async function take(id: string, leaseMs: number): Promise<PageSlot | undefined> {
+  async function take(id: string, leaseMs: number): Promise<{ others: readonly SlotHolder[]; slot?: PageSlot }> {
     const stored = await store.read();
     const grantedAt = runtime.now();
     const others = stored.holders.filter((holder) => holder.id !== id && holdsAt(holder, grantedAt));
-    if (others.length >= limit) return undefined;
+    if (others.length >= limit) return { others };
     const expiresAt = Math.ceil((grantedAt + leaseMs) / 1_000) + clockMarginSeconds;
     const isTaken = await store.replace(stored, [...others, { id, expiresAt }]);
-    return isTaken ? { grantedAt, release: () => returnSlot(id) } : undefined;
+    return isTaken ? { others, slot: { grantedAt, release: () => returnSlot(id) } } : { others };
   }
 
   async function returnSlot(id: string): Promise<void> {

@@ -139,6 +139,16 @@ describe('an export without a slot', () => {
     expect(clock.now - startedAt).toBeLessThan(polledMs + 300);
   });
 
+  it('leaves when others have been faster twice', async () => {
+    const { slots, memory, during, slept } = aBench();
+    memory.set(heldSlots(1));
+    during.sleep = () => {
+      memory.set([{ id: `held after ${slept.length} sleeps`, expiresAt: startedAt / 1_000 + 600 }]);
+    };
+    await refused(slots);
+    expect(slept).toHaveLength(2);
+  });
+
   it('lets those that poll go first if it has just returned a slot', async () => {
     const { slots, memory, during, slept } = aBench();
     memory.set([]);
