@@ -10,12 +10,18 @@
 import type { RootCheck } from '../document-root.ts';
 import { isExportError } from '../errors.ts';
 import type { Cursor, Invocation, PageEntry, PageTiming } from '../model.ts';
-import type { PageIdentity, PageSpool, ReceivedPage, StepDependencies } from '../ports.ts';
+import type { PageIdentity, PageSpool, StepDependencies } from '../ports.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
 import { type DurablePage, findDurablePage, hasNextPage, logPage, storePage, toLogEntry } from './commit-page.ts';
 import { ownedRun } from './export-state.ts';
 import { addDelays, type PendingDelays } from './loop-outcome.ts';
-import { type Chain, pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
+import {
+  type Chain,
+  pageFetcher,
+  type PageRequestsDependencies,
+  type PageResponse,
+  type RequestLimits,
+} from './page-requests.ts';
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
@@ -92,27 +98,32 @@ export async function* walk(
     return { entry, timing: durable.timing };
   }
 
-  async function store(identity: PageIdentity) {
+  async function store(identity: PageIdentity): Promise<StoredResponse> {
     const page = requests.take(identity);
     await page.owned;
-    const durable = await storeResponse(deps, page, previous, limits);
+    const stored = await storeResponse(deps, page, previous, limits);
     await requests.end(page);
-    return { durable, waitedSeconds: page.waitedSeconds };
+    return stored;
   }
+}
+
+interface StoredResponse {
+  readonly durable: DurablePage;
+  readonly waitedSeconds: number;
 }
 
 /** Stores the page once its response is complete, or adopts it from the attempt that stored it before. */
 async function storeResponse(
   deps: Pick<PipelineDependencies, 'store'>,
-  { identity, label, received: response, spool }: RequestedPage,
+  { identity, label, response, spool }: RequestedPage,
   previous: PageEntry | undefined,
   { roots, signal }: WalkLimits,
-): Promise<DurablePage> {
+): Promise<StoredResponse> {
   try {
-    const received = await response;
+    const { received, waitedSeconds } = await response;
     signal.throwIfAborted();
     roots.assertResponse(label, received, previous);
-    return await storePage(spool, identity, received);
+    return { durable: await storePage(spool, identity, received), waitedSeconds };
   } catch (error) {
     if (!isRefusal(error) || signal.aborted) throw error;
     // A service may refuse a cursor whose page an earlier attempt has stored. An error of the look-up must not hide
@@ -121,7 +132,7 @@ async function storeResponse(
       throw isExportError(lookUpError, 'PageConflictError') ? lookUpError : error;
     });
     if (existing === undefined) throw error;
-    return existing;
+    return { durable: existing, waitedSeconds: 0 };
   }
 }
 
@@ -130,12 +141,11 @@ interface RequestedPage {
   readonly identity: PageIdentity;
   readonly label: string;
   readonly spool: PageSpool;
-  readonly received: Promise<ReceivedPage>;
+  readonly response: Promise<PageResponse>;
   /** Resolves if the run is still owned. Read while the request is under way; the first page was checked before. */
   readonly owned: Promise<void>;
   /** Undefined until headers or body have brought it, and if the request has failed. */
   nextCursor: Cursor | null | undefined;
-  waitedSeconds: number;
 }
 
 /** Requests pages of a chain, up to `maxInFlight` at the same time. */
@@ -151,14 +161,11 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     const { page, cursor } = identity;
     const label = `${describePage(identity)} of run ${identity.run}`;
     const spool = deps.store.spool(identity);
-    const received = fetchPage(
+    const response = fetchPage(
       { page, cursor, label },
       {
         sink: spool.fill,
         signal: AbortSignal.any([cancellation.signal, interruption]),
-        onWaited(seconds) {
-          requested.waitedSeconds += seconds;
-        },
         onNextCursor(nextCursor) {
           requested.nextCursor = nextCursor;
           prefetch();
@@ -166,16 +173,8 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
       },
     );
     const owned = page === firstPageOf(from) ? Promise.resolve() : assertOwned(deps, chain, limits);
-    const requested: RequestedPage = {
-      identity,
-      label,
-      spool,
-      received,
-      owned,
-      nextCursor: undefined,
-      waitedSeconds: 0,
-    };
-    received.catch(() => (requested.nextCursor = undefined));
+    const requested: RequestedPage = { identity, label, spool, response, owned, nextCursor: undefined };
+    response.catch(() => (requested.nextCursor = undefined));
     owned.catch(() => {});
     inFlight.push(requested);
     return requested;
@@ -205,8 +204,8 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     /** Cancels what is in flight, and waits until nothing is. */
     async cancel(): Promise<void> {
       cancellation.abort(new Error('The page is no longer needed'));
-      for (const { received, owned, spool } of inFlight.splice(0)) {
-        await Promise.allSettled([received, owned]);
+      for (const { response, owned, spool } of inFlight.splice(0)) {
+        await Promise.allSettled([response, owned]);
         await spool[Symbol.asyncDispose]();
       }
       cancellation = new AbortController();

@@ -30,10 +30,10 @@ export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
   readonly slot?: HeldSlot | undefined;
 }
 
-interface PageFetchOptions extends FetchOptions {
-  readonly signal: AbortSignal;
-  /** Called after each wait. */
-  readonly onWaited?: (seconds: number) => void;
+export interface PageResponse {
+  readonly received: ReceivedPage;
+  /** How long a Retry-After was waited out before. */
+  readonly waitedSeconds: number;
 }
 
 /** The request for a page of the chain. Each has what the run and its slice say; the first one has no cursor. */
@@ -67,16 +67,16 @@ export function pageFetcher(
 
   return async (
     page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
-    options: PageFetchOptions,
-  ): Promise<ReceivedPage> => {
-    for (;;) {
+    options: FetchOptions & { readonly signal: AbortSignal },
+  ): Promise<PageResponse> => {
+    for (let waitedSeconds = 0; ;) {
       try {
-        return await fetch(requestOf(chain, page), options);
+        return { received: await fetch(requestOf(chain, page), options), waitedSeconds };
       } catch (error) {
         if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
         options.signal.throwIfAborted();
         await waitOrThrow(error, error.retryAfterSeconds, page.page, options.signal);
-        options.onWaited?.(Math.max(1, Math.floor(error.retryAfterSeconds)));
+        waitedSeconds += Math.max(1, Math.floor(error.retryAfterSeconds));
       }
     }
   };

@@ -32,9 +32,9 @@ export async function proveBounds(
 
   async function request(slice: Slice, label: string): Promise<ReceivedPage> {
     const fetchPage = pageFetcher(deps, { run, slice }, limits);
-    const page = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
-    roots.assertProbe(label, page);
-    return page;
+    const { received } = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
+    roots.assertProbe(label, received);
+    return received;
   }
 
   async function requestEmptyInterval(at: Instant): Promise<'empty' | 'reports' | 'rejected'> {

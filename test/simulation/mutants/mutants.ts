@@ -48,7 +48,7 @@ export const mutants: readonly Mutant[] = [
     violates: 'pages are stored in order',
     at: 'lib/core/steps/page-pipeline.ts#request',
     replace: 'inFlight.push(requested);',
-    with: `const early = received.then((page) => spool.put(page));
+    with: `const early = response.then(({ received }) => spool.put(received));
       early.catch(() => {});
       const dispose = async () => await spool[Symbol.asyncDispose]();
       Object.assign(requested, { spool: { put: () => early, [Symbol.asyncDispose]: dispose } });
@@ -442,7 +442,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a document that is no page proves the upper bound',
     violates: 'a run begins only if the service honors its upper bound',
     at: 'lib/core/steps/upper-bound.ts#proveBounds',
-    replace: 'roots.assertProbe(label, page);',
+    replace: 'roots.assertProbe(label, received);',
     with: '',
   },
   {
