@@ -1,4 +1,4 @@
-/** What cdk-nag finds in the stack and this app accepts, each with its reason. docs/cdk.md lists them for other apps. */
+/** The findings of cdk-nag that this app accepts, each with its reason. docs/cdk.md lists them for other apps. */
 
 import { type App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';

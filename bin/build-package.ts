@@ -1,6 +1,6 @@
 /**
- * Builds what the package contains besides the files of the repository, into `dist`: the command line and the entry points of
- * the package as JavaScript, the files that they read, and the bundles of the functions.
+ * Builds what the package contains besides the files of the repository, into `dist`: the command line and the entry
+ * points of the package as JavaScript, the files that they read, and the bundles of the functions.
  */
 
 import { execFileSync } from 'node:child_process';

@@ -5,8 +5,8 @@ import { sanitizeArgument } from '../lib/operator/arguments.ts';
 import { flagOf, type OptionName, type Options, optionTable } from '../lib/operator/option-table.ts';
 
 /**
- * An option of the parser. A value is optional for it, so that {@link readArguments} can report a missing one together with all other
- * problems. All values are collected, because the parser would use the last one without a word.
+ * An option of the parser. A value is optional for it, so that {@link readArguments} can report a missing one together
+ * with all other problems. All values are collected, because the parser would use the last one without a word.
  */
 export function commandOption(name: OptionName, about: string = optionTable[name].about): Option {
   const definition = optionTable[name];
@@ -18,8 +18,9 @@ export function commandOption(name: OptionName, about: string = optionTable[name
 }
 
 /**
- * The names among the arguments, of which the command takes `maxNames`, and problems: unknown options, further names, repeated options,
- * and options without their value. The latter count as not given, so that the command can check its other settings too.
+ * The names among the arguments, of which the command takes `maxNames`, and problems: unknown options, further names,
+ * repeated options, and options without their value. The latter count as not given, so that the command can check its
+ * other settings too.
  */
 export function readArguments(command: Command, maxNames: number) {
   // The parser leaves unknown options among the names. The word after one is its value.

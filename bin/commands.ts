@@ -1,4 +1,4 @@
-/** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
+/** The commands with their options and help. Examples name a program on the PATH, and are shown as it is run here. */
 
 import type { Call } from '../lib/operator/context.ts';
 import type { OptionName } from '../lib/operator/option-table.ts';
@@ -7,7 +7,7 @@ export interface CommandDefinition {
   readonly argument?: readonly [name: string, description: string];
   readonly description: string;
   readonly options: readonly OptionName[];
-  /** What an option is for, where it differs from the table. */
+  /** The purpose of an option, where it differs from the table. */
   readonly about?: { readonly [Name in OptionName]?: string };
   readonly help: string;
   readonly load: () => Promise<(call: Call) => Promise<number>>;

@@ -1,6 +1,6 @@
 /**
- * Prints the notes of the release that a tag names, from CHANGELOG.md, and so decides whether it may be released: the tag must
- * be the version of package.json, and the changelog must have notes for it.
+ * Prints the notes of the release that a tag names, from CHANGELOG.md, and so decides whether it may be released: the
+ * tag must be the version of package.json, and the changelog must have notes for it.
  *
  * @example npm run --silent release:notes -- v1.0.0
  */

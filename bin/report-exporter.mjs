@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The executable: checks the version of Node.js, then loads the TypeScript of a checkout, or what the package has instead. */
+/** The executable: checks the version of Node.js, then loads the TypeScript of a checkout, or the package's code. */
 
 import './require-node.mjs';
 import { existsSync } from 'node:fs';

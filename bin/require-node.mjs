@@ -1,9 +1,9 @@
 /**
- * Stops with one line if this Node.js is too old. Every command runs it first, because what follows would only fail with a stack
- * trace. Hence plain JavaScript, without recent syntax.
+ * Stops with one line if this Node.js is too old. Every command runs it first, because what follows would only fail
+ * with a stack trace. Hence plain JavaScript, without recent syntax.
  *
- * The checkout needs the version in `devEngines`, which loads TypeScript. `npm ci` installs it, unless `ignore-scripts` is set or
- * development dependencies are omitted. The installed package needs the one in `engines`.
+ * The checkout needs the version in `devEngines`, which loads TypeScript. `npm ci` installs it, unless `ignore-scripts`
+ * is set or development dependencies are omitted. The installed package needs the one in `engines`.
  */
 
 import { existsSync, readFileSync } from 'node:fs';

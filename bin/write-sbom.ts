@@ -1,5 +1,6 @@
 /**
- * Prints the software bill of materials (CycloneDX) of what users receive: all packages but those that only development needs.
+ * Prints the software bill of materials (CycloneDX) of what users receive: all packages but those that only development
+ * needs.
  * `npm sbom --omit=dev` also leaves out packages that both need. `npm run --silent sbom > sbom.cdx.json`
  */
 

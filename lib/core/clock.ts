@@ -1,4 +1,4 @@
-/** The process's clock, timers and random numbers. Everything else takes a `Runtime`, so that tests can replace them. */
+/** The process's clock, timers and random numbers. Everything else takes a `Runtime`, which tests can replace. */
 
 import { randomBytes } from 'node:crypto';
 import type { Runtime } from './ports.ts';
@@ -13,7 +13,7 @@ export const systemRuntime: Runtime = {
 /** The maximum delay of a timer in Node.js. A longer one would fire immediately. */
 const maxTimerMs = 2 ** 31 - 1;
 
-/** Resolves after `ms`, or rejects with the signal's reason when it aborts. Leaves no timer and no listener in either case. */
+/** Resolves after `ms`, or rejects with the signal's reason when it aborts. Leaves no timer and no listener. */
 async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   for (let remaining = ms; ; remaining -= maxTimerMs) {
     await sleepAtMost(Math.min(remaining, maxTimerMs), signal);

@@ -7,8 +7,8 @@ export const concurrentReads = 16;
 export type Release = () => void;
 
 /**
- * Runs `operation` for each item, at most `limit` at the same time, in the order of the items. Resolves to the results in
- * that order. After an error no further operation begins.
+ * Runs `operation` for each item, at most `limit` at the same time, in the order of the items. Resolves to the results
+ * in that order. After an error no further operation begins.
  */
 export async function mapConcurrently<Item, Result>(
   items: readonly Item[],

@@ -54,7 +54,7 @@ interface ExpectedRoot {
   readonly remedy?: string;
 }
 
-/** What is known of a run when its pages are to be requested. */
+/** The facts of a run when its pages are to be requested. */
 interface KnownPages extends Pick<Run, 'documentRoot'> {
   /** Pages that are logged: the newest ones of chains. */
   readonly logged: readonly PageEntry[];

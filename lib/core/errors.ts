@@ -1,9 +1,9 @@
 /**
  * The ways an export can fail. The name of an error decides how the state machine reacts.
  *
- * The state machine matches the literal `name`, so a name is part of the deployed contract: a test compares the retry and
- * catch tables in `state-machine/` with this list. The service's contract specifies no errors (docs/service-contract.md,
- * section 7), so the classification is an assumption of this project.
+ * The state machine matches the literal `name`, so a name is part of the deployed contract: a test compares the retry
+ * and catch tables in `state-machine/` with this list. The service's contract specifies no errors
+ * (docs/service-contract.md, section 7), so the classification is an assumption of this project.
  */
 
 export const errorNames = [
@@ -15,15 +15,16 @@ export const errorNames = [
   /** The service is unreachable or too slow, responds with 408 or 5xx, or truncates its response. A retry helps. */
   'ServiceUnavailableError',
   /**
-   * The host name does not exist, the connection is refused or closed after the TLS handshake, or a certificate is not trusted.
-   * Before the first page of a run, the settings are probably wrong. Later it is an outage, and `exportPage` throws ServiceUnavailableError instead.
+   * The host name does not exist, the connection is refused or closed after the TLS handshake, or a certificate is not
+   * trusted. Before the first page of a run, the settings are probably wrong. Later it is an outage, and `exportPage`
+   * throws ServiceUnavailableError instead.
    */
   'ServiceUnreachableError',
   /** The service responds with 429, or with 503 and Retry-After. Waiting helps. */
   'ServiceThrottledError',
   /** The service rejects the request (another 4xx, a redirect), or its Retry-After exceeds the settings. */
   'RequestRejectedError',
-  /** The service no longer accepts a cursor that it returned, or its counted pages do not add up. The run starts over, a bounded number of times. */
+  /** The service no longer accepts its cursor, or its counted pages do not add up. The run starts over, a few times. */
   'CursorRejectedError',
   /** The service returned a cursor twice in a run, which therefore contains pages twice. It is never published. */
   'RepeatedCursorError',
@@ -44,8 +45,8 @@ interface ErrorDetails {
 }
 
 /**
- * An error of the export itself. `message` says what happened, to what, and what happens next; it never contains the API
- * key.
+ * An error of the export itself. `message` says what happened, to what, and what happens next; it never contains the
+ * API key.
  *
  * @example throw new ExportError('ConfigurationError', 'report-exporter.json:7 exports[0].size: must be 1 to 10');
  */
@@ -72,7 +73,7 @@ export function objectConflict(address: string, reason: string, cause?: unknown)
   );
 }
 
-/** For `instanceof` in apps: the errors of invalid settings. Thrown as `ExportError`, so one of another copy of the package counts, too. */
+/** For `instanceof` in apps: errors of invalid settings, thrown as `ExportError` by any copy of the package. */
 export class ConfigurationError extends ExportError {
   static override [Symbol.hasInstance](error: unknown): boolean {
     return error instanceof Error && error.name === 'ConfigurationError';

@@ -1,12 +1,12 @@
-/** What an export expects of its runs (`expect` in its settings). */
+/** The expectations of an export for its runs (`expect` in its settings). */
 
 import { ExportError } from './errors.ts';
 import type { ExportDefinition, ExportState, Run, RunTotals } from './model.ts';
 import { epochMsOf } from './timestamps.ts';
 
 /**
- * Whether the run is complete but must not be published, because it has fewer reports than `expect.minReports`. Not if its
- * completion is decided: then it may be published already.
+ * Whether the run is complete but must not be published, because it has fewer reports than `expect.minReports`. Not if
+ * its completion is decided: then it may be published already.
  */
 export function hasTooFewReports(
   { expect }: ExportDefinition,

@@ -1,10 +1,10 @@
-/** Which reports a request selects, and how the bounds of a run become part of its filter (docs/service-contract.md, section 2.1). */
+/** The reports that a request selects, and how bounds become part of it (docs/service-contract.md, section 2.1). */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ExportRequest, Instant, JsonObject, JsonValue, Selection } from './model.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
-/** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, bounds are not part of the filter. */
+/** The filter of a run's requests, as in its manifest. For a described API, bounds are not part of the filter. */
 export const filterOf = ({ filter, api }: Pick<ExportRequest, 'filter' | 'api'>, since: Instant): JsonObject =>
   api.pagination === undefined ? filterSince(filter, since) : filter;
 

@@ -1,7 +1,7 @@
 /**
- * The metrics that the functions publish and the alarms and the dashboard read, in the namespace `metricNamespace`. Each has
- * the dimensions of `exportDimensions`. Those in `serviceMetrics` are also published for the service as a whole, with the
- * dimensions of `serviceDimensions`.
+ * The metrics that the functions publish and the alarms and the dashboard read, in the namespace `metricNamespace`.
+ * Each has the dimensions of `exportDimensions`. Those in `serviceMetrics` are also published for the service as a
+ * whole, with the dimensions of `serviceDimensions`.
  */
 
 export const metricNamespace = 'ReportExporter';
@@ -20,11 +20,11 @@ export const metricUnits = {
   RunsSkipped: 'Count',
   /** Runs that completed, except bounded ones: published, or without reports if publishEmptyRuns is false. */
   RunsCompleted: 'Count',
-  /** When a run completed: the time since the newest run with reports, 0 if it has some. Published with expect.reportsEvery only. */
+  /** At completion: the time since the newest run with reports; 0 for one with some. Only with expect.reportsEvery. */
   SecondsWithoutReports: 'Seconds',
   /** Executions that failed, except refused starts. */
   RunsFailed: 'Count',
-  /** Executions whose start was refused: its input is invalid, or contradicts the settings or another run. Published for the service only. */
+  /** Refused starts: invalid input, or one that contradicts the settings or another run. Published for the service. */
   StartsRejected: 'Count',
   /** Runs, and slices of runs, that started over because the service rejected its own cursor. */
   CursorRestarts: 'Count',
@@ -36,17 +36,17 @@ export const metricUnits = {
   ReportsExported: 'Count',
   /** Bytes of exported and adopted pages. */
   BytesExported: 'Bytes',
-  /** Time from request to response headers, for each exported page. A failed request counts in FailedAttempts instead. */
+  /** Time from request to response headers, for each exported page. Failed requests count in FailedAttempts. */
   ServiceLatency: 'Milliseconds',
   /** Retry-After waits, within an invocation or in the Wait state. */
   Waits: 'Count',
   /** The length of each of these waits. */
   WaitSeconds: 'Seconds',
-  /** Times that a run waited for a slot, because the service's exports requested as many pages as maxConcurrentPages allows. */
+  /** Times that a run waited for a slot, because exports of the service had as many as maxConcurrentPages allows. */
   SlotWaits: 'Count',
   /** The length of each of these waits. */
   SlotWaitSeconds: 'Seconds',
-  /** Invocations that ended in an error, whether or not the state machine retries it. The log line has the error's name. */
+  /** Invocations that ended in an error, whether or not it is retried. The log line has the error's name. */
   FailedAttempts: 'Count',
 } as const;
 

@@ -16,12 +16,12 @@ export type Cursor = Branded<'Cursor'>;
 export const asCursor = (value: string): Cursor => value as Cursor;
 
 /**
- * The maximum length of a cursor as it is stored, in ASCII characters. A page-log entry has up to three cursors: 192 of the 400 KB
- * that an item of DynamoDB may have.
+ * The maximum length of a cursor as it is stored, in ASCII characters. A page-log entry has up to three cursors: 192 of
+ * the 400 KB that an item of DynamoDB may have.
  */
 export const maxCursorLength = 64 * 1024;
 
-/** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if the milliseconds are not zero. */
+/** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if milliseconds are not zero. */
 export type Instant = Branded<'Instant'>;
 
 /** Covers all that `Date` can hold: a service's clock may be set to the year 10000. */
@@ -29,21 +29,21 @@ const instantPattern =
   /^([0-9]{4}|[+-][0-9]{6})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{3})?Z$/;
 
 /**
- * What kind of document a page is, by the name of its root element: `reports`, or `{http://example.com/ns}reports` in a namespace; of
- * CSV, by its first row.
- * The pages of an export all have the same one (`document-root.ts`).
+ * What kind of document a page is, by the name of its root element: `reports`, or `{http://example.com/ns}reports` in a
+ * namespace; of CSV, by its first row. The pages of an export all have the same one (`document-root.ts`).
  */
 export type DocumentRoot = Branded<'DocumentRoot'>;
 
-/** `20261120T020000Z-1f3a5cb2d407`: the second in which the run began, and 12 random hexadecimal digits. Sorts by time. */
+/** `20261120T020000Z-1f3a5cb2d407`: the second in which the run began, and 12 random hex digits. Sorts by time. */
 export type RunId = Branded<'RunId'>;
 export const asRunId = (value: string): RunId => value as RunId;
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-// The schemas are exactly as wide as what this exporter writes: a narrower one would reject its own records. Fields that are also in a public
-// format have their description there (`storage/published-schemas.ts`), which is otherwise a comment here.
+// The schemas are exactly as wide as what this exporter writes: a narrower one would reject its own records. Fields
+// that are also in a public format have their description there (`storage/published-schemas.ts`), which is otherwise a
+// comment here.
 
 export const described = <Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema =>
   schema.check(z.describe(description));
@@ -126,7 +126,7 @@ export const reportsAtSchema = z.discriminatedUnion('kind', [
 export type ReportsAt = z.infer<typeof reportsAtSchema>;
 
 const requestSchema = z.object({
-  /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for the service they came from. */
+  /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for their service. */
   source: text,
   /** The filter without `date.gte`, which each request takes from the run's `since`. */
   filter,
@@ -136,7 +136,7 @@ const requestSchema = z.object({
   reportsAt: reportsAtSchema,
   /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
   size: z.optional(ordinal),
-  /** What else decides what is requested, of the service's settings. Headers may be confidential: only checksums are kept. */
+  /** Other settings that decide what is requested. Headers may be confidential: only checksums are kept. */
   api: z.object({
     /**
      * Where responses have the next page, and what is there, such as `body cursor`. Set if the service is another API,
@@ -150,7 +150,7 @@ const requestSchema = z.object({
   }),
 });
 
-/** What a run requests from the service. The same for each of its pages (docs/service-contract.md, section 4.1). */
+/** The request of a run, the same for each of its pages (docs/service-contract.md, section 4.1). */
 export type ExportRequest = Stored<typeof requestSchema>;
 
 /** How a run's `since` is chosen if the start input does not specify one. */
@@ -179,7 +179,7 @@ export interface Slicing {
   readonly parallel: number;
   /** How long a slice is. Absent: chosen for each run. */
   readonly lengthMs?: number | undefined;
-  /** How many pages of the service may be requested at the same time: `parallel` must not be more. Absent: any number. */
+  /** How many pages of the service may be requested at a time: the maximum of `parallel`. Absent: any number. */
   readonly maxConcurrentPages?: number | undefined;
 }
 
@@ -189,7 +189,7 @@ export interface RequestDates {
   readonly unitMs: number;
   /** The time zone in which units begin. Undefined: it is not known where the API reads dates. */
   readonly zone: string | undefined;
-  /** What excludes reports from a date on, for messages: `date.lt`, or `{until}`. Absent: requests have no upper bound. */
+  /** The condition that excludes reports from a date on, for messages: `date.lt`, or `{until}`. Absent: none. */
   readonly upperBound?: string | undefined;
 }
 
@@ -203,7 +203,7 @@ export interface ExportDefinition {
   readonly request: ExportRequest;
   readonly dates: RequestDates;
   readonly since: SincePolicy;
-  /** How long after its date a report may still appear. A run ends that long before it begins. 0: a run has no upper bound. */
+  /** How long after its date a report may still appear. A run ends that long before it begins. 0: no upper bound. */
   readonly lagMs: number;
   readonly slicing: Slicing;
   /** Set for bounded runs: an operator has named what they export. */
@@ -218,7 +218,7 @@ export interface ExportDefinition {
   };
   /** The root of every page. Absent: that of the runs before; the first run may have any. */
   readonly documentRoot?: DocumentRoot | undefined;
-  /** Of the pages of new runs. Absent: they are not compressed. */
+  /** The compression of pages of new runs. Absent: they are not compressed. */
   readonly compression?: Compression | undefined;
   readonly limits: RunLimits;
 }
@@ -253,8 +253,8 @@ const slicesSchema = z.object({
   /** The attempts of slices that have started over, by slice number. The others are in their first one. */
   attempts: z.optional(z.record(text, ordinal)),
   /**
-   * How often the service has rejected cursors of slices since the newest start, by slice number. More often than `maxCursorRestarts`: the
-   * next start begins the slice from its beginning.
+   * How often the service has rejected cursors of slices since the newest start, by slice number. More often than
+   * `maxCursorRestarts`: the next start begins the slice from its beginning.
    */
   restarts: z.optional(z.record(text, count)),
   /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
@@ -278,12 +278,12 @@ const runSchema = z.object({
   run: runId,
   sequence: common.sequence,
   ...period,
-  /** That of the definition when the run began: the watermark stays so long before the clocks. */
+  /** The export's lag when the run began. The watermark is set this far behind the clocks. */
   lagMs: count,
   /** Absent: the run has one slice, from `since` to `until`. */
   slices: z.optional(slicesSchema),
   request: requestSchema,
-  /** That of the definition when the run began: all its pages have the same form. */
+  /** The export's compression when the run began: all its pages have the same form. */
   compression: z.optional(compression),
   /** By our own clock. Its day is the run's `date=` partition. */
   startedAt: instant,
@@ -297,7 +297,7 @@ const runSchema = z.object({
   cursorRestarts: count,
   /** Set if it started over: the root of the pages before. */
   documentRoot: z.optional(documentRoot),
-  /** Decided once, before anything is published, so that a repeated attempt writes the same bytes, also with other settings. */
+  /** Decided once, before publication, so that a repeated attempt writes the same bytes, also with other settings. */
   completion: z.optional(
     z.object({
       at: instant,
@@ -323,7 +323,7 @@ export const periodOf = ({ since, until, bounded }: Run): Pick<Run, 'since' | 'u
 const selectionSchema = z.object({
   source: text,
   filter,
-  /** That of the request's `api`. */
+  /** The `requestSha256` of the request's `api`. */
   requestSha256: sha256,
 });
 
@@ -332,7 +332,7 @@ export type Selection = Stored<typeof selectionSchema>;
 
 const watermarkSchema = z.object({ instant, ...selectionSchema.shape });
 
-/** The lower bound of the next run. It applies only to the service, its settings and the filter it was measured with. */
+/** The lower bound of the next run. It applies only to the service, settings and filter it was measured with. */
 export type Watermark = Stored<typeof watermarkSchema>;
 
 /** How much a run has exported. `reports` is null if they are not counted. */
@@ -418,18 +418,18 @@ export const stateSchema = z.object({
   sequence: count,
   active: z.optional(runSchema),
   watermark: z.optional(watermarkSchema),
-  /** Of the pages of completed runs. */
+  /** The root of the pages of completed runs. */
   documentRoot: z.optional(documentRoot),
   /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   lastScheduledTime: z.optional(text),
-  /** Only with a lookback window, until the export has a watermark: the scheduled time of the first run, or when it began. */
+  /** Only with a lookback window, until there is a watermark: the scheduled time of the first run, or its beginning. */
   firstStart: z.optional(instant),
   lastCompleted: z.optional(
     z.object({
       execution: text,
       completedAt: instant,
       result: resultSchema,
-      /** That of the run: bounds count as exported for the same selection only. */
+      /** The run's: bounds count as exported for the same selection only. */
       selection: selectionSchema,
       /** When the newest run with reports was completed; until there is one, when the first run began. */
       lastReportsAt: z.optional(instant),
@@ -437,7 +437,7 @@ export const stateSchema = z.object({
       scheduledTime: z.optional(text),
     }),
   ),
-  /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
+  /** The newest executions that have begun or resumed a run, without continuations. None of them begins another run. */
   recentExecutions: z.optional(z.readonly(z.array(text))),
   /** In the state of an export: the bounded run that began last, or is about to (`steps/export-state.ts`). */
   beginning: z.optional(z.object({ stateName: text, execution: text })),
@@ -504,12 +504,12 @@ export const metadataSchema = z.object({
   ),
 });
 
-/** What is stored with a page's bytes, and becomes visible with them in one atomic step. */
+/** The metadata of a page, which becomes visible with its bytes in one atomic step. */
 export type PageMetadata = Stored<typeof metadataSchema>;
 
 /** A page as the page store holds it. */
 export interface StoredPage extends PageMetadata {
-  /** Identifies this version of the object, like an ETag: an object with other bytes has another revision. null if the store has no revisions. */
+  /** Identifies this version of the object, like an ETag. null: the store has no revisions. */
   readonly revision: string | null;
 }
 
@@ -530,7 +530,7 @@ export const entrySchema = z.object({
   revision: z.nullable(text),
   cursor: z.nullable(cursor),
   loggedAt: instant,
-  /** How long the service took to respond, by our clock. null for an adopted page: the attempt that logged it found it in the store. */
+  /** The service's response time, by our clock. null for an adopted page, which was found in the store. */
   timing: z.nullable(
     z.object({
       /** When the successful request was sent. */
@@ -543,19 +543,19 @@ export const entrySchema = z.object({
   totals: z.object({ reports: z.nullable(count), bytes: count }),
   /** The constant-size state of Brent's cycle detection over the cursors of the slice. */
   cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
-  /** Whether `nextCursor` occurred earlier in the slice, or the reports are those of the two pages before. Then it must never be published. */
+  /** Whether `nextCursor` occurred earlier, or the reports equal those of two pages before. Then never publish it. */
   repeats: z.boolean(),
   /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
   emptyPages: count,
   /** A digest of the page's reports alone. Absent: the page is compared as a whole. */
   reportsDigest: z.optional(text),
-  /** Consecutive pages with the same reports up to and including this one; 0 if it has none, or they are not counted. */
+  /** Consecutive pages with the same reports, up to and including this one; 0 if it has none, or none are counted. */
   equalPages: count,
 });
 
 /**
- * One entry of the page log: a stored page, and where it leaves the run. A page counts as exported once it is logged. Its `revision` is
- * that of the object that was logged: an object that replaces it has another.
+ * One entry of the page log: a stored page, and where it leaves the run. A page counts as exported once it is logged.
+ * Its `revision` is that of the object that was logged: an object that replaces it has another.
  */
 export type PageEntry = Stored<typeof entrySchema>;
 export type PageTiming = NonNullable<PageEntry['timing']>;
@@ -572,7 +572,7 @@ export const latestSchema = z.pick(z.object(common), {
 /** The content of `latest.json`: a pointer to the newest manifest. */
 export type LatestPointer = Stored<typeof latestSchema>;
 
-/** What the state machine passes from state to state: identity and small counters. Everything else is in the page log. */
+/** The payload of the state machine: identity and small counters. Everything else is in the page log. */
 export interface LoopState {
   /** `ExportDefinition.stateName`. */
   readonly export: string;
@@ -586,15 +586,15 @@ export interface LoopState {
   readonly iterations: number;
   /** Consecutive Wait states before this iteration. */
   readonly waits: number;
-  /** Those that no page was logged with yet. */
+  /** The delays since the last logged page. */
   readonly delays?: Delays;
 }
 
-/** How far the slices of a run have come, so that an invocation need not read the log of each. It may be out of date. */
+/** How far the slices of a run have come, so that not every log need be read. It may be out of date. */
 export interface WalkedSlices {
   /** Slices with a higher number have no page yet, unless this is out of date. */
   readonly begun: number;
-  /** Those up to `begun` that have not reached their last page. */
+  /** The slices up to `begun` that have not reached their last page. */
   readonly open: readonly number[];
   /** The totals of the others up to `begun`. */
   readonly done: RunTotals;
@@ -612,6 +612,6 @@ export interface Invocation {
   readonly maxInFlight?: number | undefined;
   /** Whether there is time to begin another page. Default: there is. */
   readonly hasTime?: (() => boolean) | undefined;
-  /** How long a slot is held at most, in milliseconds: a request that begins while it is held ends by then. Default: 15 minutes. */
+  /** How long a slot is held at most, in milliseconds: a request with it ends by then. Default: 15 minutes. */
   readonly leaseMs?: number | undefined;
 }

@@ -1,6 +1,7 @@
 /**
- * The interfaces through which the steps reach the outside world. Nothing here knows AWS, HTTP or a file system: adapters
- * are created by factory functions, and those of the page store and the page log pass the suites in `test/contracts`.
+ * The interfaces through which the steps reach the outside world. Nothing here knows AWS, HTTP or a file system:
+ * adapters are created by factory functions, and those of the page store and the page log pass the suites in
+ * `test/contracts`.
  */
 
 import type {
@@ -26,9 +27,10 @@ import type {
 /** Fetches pages from the Report Export Service (docs/service-contract.md, section 4.1). */
 export interface ReportService {
   /**
-   * Sends one request and passes the page's bytes to `sink`. Resolves once the response is complete, `sink` has all of it and, for XML, it is
-   * a single well-formed UTF-8 document. If it rejects, the page must not be stored.
-   * Does not retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for a proxy.
+   * Sends one request and passes the page's bytes to `sink`. Resolves once the response is complete, `sink` has all of
+   * it and, for XML, it is a single well-formed UTF-8 document. If it rejects, the page must not be stored. Does not
+   * retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for
+   * a proxy.
    *
    * @throws ConfigurationError, ServiceUnavailableError, ServiceUnreachableError, ServiceThrottledError,
    *   RequestRejectedError, CursorRejectedError or ContractError, as `errors.ts` defines them; errors of `sink` unchanged
@@ -38,13 +40,13 @@ export interface ReportService {
 
 export interface FetchOptions {
   /**
-   * Reads the page's bytes to their end. Called at most once, when the headers have been validated. An error that the iteration
-   * throws must be rethrown.
+   * Reads the page's bytes to their end. Called at most once, when the headers have been validated. An error that the
+   * iteration throws must be rethrown.
    */
   readonly sink: (body: AsyncIterable<Uint8Array>) => Promise<unknown>;
   /**
-   * Called once the next cursor is known, never before `fetch` has returned: before the body is read if the headers have it, otherwise
-   * after that. The page may still turn out to be invalid.
+   * Called once the next cursor is known, never before `fetch` has returned: before the body is read if the headers
+   * have it, otherwise after that. The page may still turn out to be invalid.
    */
   readonly onNextCursor?: (nextCursor: Cursor | null) => void;
   readonly signal?: AbortSignal;
@@ -72,7 +74,7 @@ export interface ReceivedPage extends Pick<
   'nextCursor' | 'serviceTime' | 'transferredBytes' | 'reports' | 'documentRoot'
 > {
   readonly timing: PageTiming;
-  /** A digest of its reports without what is around them, such as the next cursor. Absent: its bytes are compared as a whole. */
+  /** A digest of its reports without what surrounds them, such as the next cursor. Absent: all bytes are compared. */
   readonly reportsDigest?: string | undefined;
   /** As received, or `application/octet-stream` if the response has none. */
   readonly contentType: string;
@@ -86,14 +88,15 @@ export interface ReceivedPage extends Pick<
 export interface PageStore {
   /**
    * The page that an earlier attempt stored at `key`, or undefined.
-   * @throws PageConflictError if its metadata was changed, or does not match its bytes, or if its next cursor is missing
+   * @throws PageConflictError if its metadata was changed, or does not match its bytes, or if its next cursor is
+   *   missing
    */
   find(key: string): Promise<StoredPage | undefined>;
   /** Takes the bytes of a page while they arrive. Nothing of it is visible. Dispose of it in any case. */
   spool(identity: PageIdentity): PageSpool;
   /**
-   * Streams a JSON document into the store, atomically: a manifest, or the summary of a run. Writing the same bytes again
-   * changes nothing.
+   * Streams a JSON document into the store, atomically: a manifest, or the summary of a run. Writing the same bytes
+   * again changes nothing.
    * @throws PageConflictError if `key` already has other content
    */
   putDocument(key: string, chunks: AsyncIterable<string>): Promise<void>;
@@ -113,8 +116,8 @@ export interface PageSpool extends AsyncDisposable {
   /** Takes all bytes of the page. Call it once. An error that `body` throws is rethrown unchanged. */
   readonly fill: (body: AsyncIterable<Uint8Array>) => Promise<void>;
   /**
-   * Stores the page atomically: body and metadata become visible in one step. An existing page is never overwritten, but
-   * returned with `stored: false`. Once this resolves, the page is durable.
+   * Stores the page atomically: body and metadata become visible in one step. An existing page is never overwritten,
+   * but returned with `stored: false`. Once this resolves, the page is durable.
    */
   readonly put: (received: ReceivedPage) => Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
 }
@@ -124,16 +127,16 @@ export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'>
   /** The content of any object; undefined if there is none. */
   read(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
   /**
-   * The keys of the folders directly in `folder`, in any order, without a slash at the end. What is in them is not listed: a
-   * run may have a million pages.
+   * The keys of the folders directly in `folder`, in any order, without a slash at the end. What is in them is not
+   * listed: a run may have a million pages.
    */
   listFolders(folder: string): AsyncIterable<string>;
 }
 
-/** An object in a listing: a page, a manifest or a foreign object. `bytes` is the size of the object, also if it is compressed. */
+/** An object in a listing: a page, a manifest or a foreign object. `bytes` is the size of the stored object. */
 export type ListedObject = Pick<StoredPage, 'key' | 'bytes' | 'revision'>;
 
-/** What is known of a page before it is requested. */
+/** The facts of a page before it is requested. */
 export type PageIdentity = SliceRef & Pick<PageEntry, 'key' | 'run' | 'page' | 'cursor' | 'compression'>;
 
 /**
@@ -157,7 +160,7 @@ export interface PageLog {
   lastSlice(run: RunRef): Promise<number>;
   /** For operators' commands: the states of bounded runs of the export, by their names. */
   boundedStates(exportName: string): AsyncIterable<ExportState>;
-  /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */
+  /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries expire in any order. */
   mayHaveExpired(loggedAt: Instant): boolean;
 }
 
@@ -165,7 +168,7 @@ export interface PageLog {
 export type ChainRef = RunRef & SliceRef;
 
 export interface Executions {
-  /** Of this deployment or of another; may be some seconds old. `unknown`: it ended long ago, never existed, or has just started. */
+  /** The status of any execution, some seconds old. `unknown`: it ended long ago, never existed, or just started. */
   status(execution: string): Promise<'running' | 'ended' | 'unknown'>;
 }
 
@@ -199,7 +202,7 @@ export interface SliceCounts {
 
 interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' | 'reports'> {
   readonly slices?: SliceCounts | undefined;
-  /** Of the run, including this page. */
+  /** The totals of the run, including this page. */
   readonly totalPages: number;
   readonly totalReports: number | null;
   readonly totalBytes: number;
@@ -224,7 +227,7 @@ interface Events {
   'waiting-for-slot': RunRef & { page: number; seconds: number };
   /** The newest of `emptyPages` consecutive pages. The run may never end. */
   'pages-without-reports': RunRef & { page: number; emptyPages: number };
-  /** `secondsWithoutReports`: since the newest run with reports completed, with `expect.reportsEvery`. 0 if this one has reports. */
+  /** `secondsWithoutReports`: since the newest run with reports; 0 if this one has some. With `expect.reportsEvery`. */
   'run-completed': RunResult & { secondsWithoutReports?: number | undefined };
   /** `page` is the one to export next; null if there is none, or one for each slice. Absent if it is not known. */
   'run-failed': FailedRun & { page?: number | null | undefined };
@@ -238,8 +241,9 @@ export type ExportEvent = {
 /** Limits how many pages of a service are requested at the same time, over all its exports. */
 export interface PageSlots {
   /**
-   * A slot for the next pages of an export, or of one of its slices, held until it is released or until `leaseMs` have passed.
-   * Undefined: none has become free in time. `isRenewal`: the caller has just released one, so others that wait go first.
+   * A slot for the next pages of an export, or of one of its slices, held until it is released or until `leaseMs` have
+   * passed. Undefined: none has become free in time. `isRenewal`: the caller has just released one, so others that wait
+   * go first.
    */
   acquire(options: {
     readonly leaseMs: number;
@@ -249,7 +253,7 @@ export interface PageSlots {
 }
 
 export interface PageSlot {
-  /** When its lease began, in milliseconds since the epoch. Taking the slot may have lasted longer since than the lease. */
+  /** When its lease began, in milliseconds since the epoch. Taking the slot may have lasted longer than the lease. */
   readonly grantedAt: number;
   /** Returns the slot. Never rejects: a slot that cannot be returned becomes free when its lease ends. */
   release(): Promise<void>;

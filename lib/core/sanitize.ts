@@ -13,7 +13,7 @@ export function truncate(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '');
 }
 
-/** `text`, or its first words, of at most `maxLength` characters with an ellipsis. Without a space in its second half, it is cut in a word. */
+/** `text`, or its first words, in at most `maxLength` characters with an ellipsis. A long last word is cut. */
 export function shorten(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const end = text.lastIndexOf(' ', maxLength - 2);

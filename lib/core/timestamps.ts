@@ -15,7 +15,7 @@ export function epochMsOf(instant: Instant): number {
   return Date.parse(instant);
 }
 
-/** Clocks differ, and a person may take the time from another machine's: AWS accepts requests that are signed as far ahead. */
+/** Clocks differ, and a person may take the time from another machine: AWS accepts requests signed as far ahead. */
 const maxClockSkewMs = 300_000;
 
 /** Whether the instant is later than even a skewed clock allows, when the local one says `now`. */
@@ -27,7 +27,7 @@ export const instantSchema = z.pipe(
   z.transform((text) => instantOf(Date.parse(text))),
 );
 
-/** The three forms of an HTTP date (RFC 9110, section 5.6.7). The last one is UTC as well, although it does not say so. */
+/** The three forms of an HTTP date (RFC 9110, section 5.6.7). The last one is UTC as well, without saying so. */
 const httpDateForms = (() => {
   const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
   const weekday = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';

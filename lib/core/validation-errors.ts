@@ -1,6 +1,6 @@
 /**
- * Describes what is wrong with external data: every problem at once, each with its path. The data may be of any size and
- * content, so field names are sanitized and truncated, and long lists end with a count.
+ * Describes what is wrong with external data: every problem at once, each with its path. The data may be of any size
+ * and content, so field names are sanitized and truncated, and long lists end with a count.
  */
 
 import { en } from 'zod/locales';
@@ -9,7 +9,8 @@ import { toPrintable, truncate } from './sanitize.ts';
 
 type Issue = z.core.$ZodIssue;
 
-// Messages for checks that specify none: zod/mini has no default locale. Wrong types are not described by the locale, because
+// Messages for checks that specify none: zod/mini has no default locale. Wrong types are not described by the locale,
+// because
 // `zod` sets its own when it is loaded.
 z.config({ ...en(), customError: describeType });
 

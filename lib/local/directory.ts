@@ -44,7 +44,7 @@ export interface LocalDeploymentOptions extends LocalDirectory {
   readonly onBegun?: (notify: (text: string) => void) => void;
 }
 
-/** @throws ConfigurationError if its state cannot be read, or if it has simulated reports and the exports are not, or the reverse */
+/** @throws ConfigurationError if its state cannot be read, or it has simulated reports and the exports have not */
 export function openLocalDeployment(options: LocalDeploymentOptions) {
   const { out, exports, settingsOfOther } = options;
   const stateFile = stateFileIn(out);

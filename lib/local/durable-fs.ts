@@ -69,8 +69,8 @@ export function readFileIfPresent(path: string): string | undefined {
 }
 
 /**
- * Writes a file that only this user may read. Whatever happens, it has its former content or `text`; when this returns, `text`, also after
- * a power loss.
+ * Writes a file that only this user may read. Whatever happens, it has its former content or `text`; when this returns,
+ * `text`, also after a power loss.
  *
  * @throws ConfigurationError if the file system fails
  */
@@ -80,7 +80,7 @@ export function writePrivateFile(name: string, text: string): void {
   fsyncDirectorySync(dirname(name));
 }
 
-/** Shows that {@link writePrivateFile} can write `bytes`, and keeps the space until it does. @throws ConfigurationError if it cannot */
+/** Reserves the space that {@link writePrivateFile} needs for `bytes`. @throws ConfigurationError if it cannot */
 export const reservePrivateFile = (name: string, bytes: number): Disposable =>
   writeTemporaryFile(name, ' '.repeat(bytes));
 

@@ -1,7 +1,8 @@
 /**
- * Runs one execution in this process. It does what the state machine does on AWS (`../core/state-machine/definition.ts`): the same steps
- * in the same order, with the same retry policy. A property test compares the two. The differences: an event goes to `emit` only, a
- * step has no timeout, because a second attempt would run beside the first, and the execution can be interrupted.
+ * Runs one execution in this process. It does what the state machine does on AWS
+ * (`../core/state-machine/definition.ts`): the same steps in the same order, with the same retry policy. A property
+ * test compares the two. The differences: an event goes to `emit` only, a step has no timeout, because a second attempt
+ * would run beside the first, and the execution can be interrupted.
  */
 
 import { definitionOfState } from '../core/bounded-runs.ts';
@@ -147,7 +148,7 @@ function withPageListener(deps: StepDependencies, onPage: () => void): StepDepen
   };
 }
 
-/** Runs the step, and again after an error for as long as the retry policy allows. Each retrier counts its own attempts. */
+/** Runs the step, and again after an error while the retry policy allows. Each retrier counts its own attempts. */
 async function withRetries<Result>(
   { runtime }: Pick<StepDependencies, 'runtime'>,
   step: StepName,

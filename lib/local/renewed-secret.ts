@@ -1,6 +1,7 @@
 /**
- * A secret whose refresh token each use replaces, on this machine. The environment has the refresh token of a consent, and a file in the
- * directory what followed from it. The name of the file is the digest of the first one: after another consent, another file is used.
+ * A secret whose refresh token each use replaces, on this machine. The environment has the refresh token of a consent,
+ * and a file in the directory what followed from it. The name of the file is the digest of the first one: after another
+ * consent, another file is used.
  */
 
 import { createHash } from 'node:crypto';

@@ -17,13 +17,14 @@ export const simulatorAddress = 'simulator';
 /** A fixed seed, so that the simulator starts with the same reports every time. */
 const simulatedReports = { seed: 1, count: 250 };
 
-/** The service, with the API key from `env`; in `out`, with its refresh token. Connecting without a base URL starts a simulator. */
+/** The service, with the API key from `env`, or its refresh token in `out`. Without a base URL, a simulator starts. */
 export function localService(
   { service, export: { api: described }, apiKeyEnv }: LocalExport,
   { out, env, runtime }: LocalDirectory,
 ) {
   const { baseUrl, ...given } = service;
-  // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of its own.
+  // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of
+  // its own.
   const settings = baseUrl === undefined ? { ...given, rootElement: undefined } : given;
   const api = baseUrl === undefined ? { ...described, filterUntil: described.filterUntil ?? 'date.lt' } : described;
   const { maxConcurrentPages } = settings;
@@ -86,8 +87,8 @@ export function localService(
 }
 
 /**
- * Why the secret in the environment variable cannot be used; undefined if it can be. The name is shown only if it looks like
- * one: it may be the key itself, given by mistake.
+ * Why the secret in the environment variable cannot be used; undefined if it can be. The name is shown only if it looks
+ * like one: it may be the key itself, given by mistake.
  */
 export function problemOfVariable(
   variable: string,

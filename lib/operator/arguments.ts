@@ -1,4 +1,4 @@
-/** Single arguments and options. Apart from `run-options.ts`, because every command needs this, and few need the schemas of settings. */
+/** Single arguments and options, apart from `run-options.ts`: few commands need the schemas of settings. */
 
 import { ExportError } from '../core/errors.ts';
 import { listNames, toPrintable, truncate } from '../core/sanitize.ts';

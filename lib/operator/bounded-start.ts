@@ -21,7 +21,7 @@ import { instantAt, utcZone, wallClockOf } from '../core/time/time-zones.ts';
 import { durationSchema, epochMsOf, instantOf } from '../core/timestamps.ts';
 import type { ExportTarget } from './target.ts';
 
-/** What a person asks a command to start. */
+/** The start that a person asks for. */
 export interface RequestedStart extends StartRequest {
   /** Splits the period into bounded runs of this length: a duration, or `month`, which is a calendar month. */
   readonly each?: string | undefined;

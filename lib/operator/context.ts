@@ -1,4 +1,4 @@
-/** What all commands share: their call, the target they act on, and their exit statuses. */
+/** Shared by all commands: their call, the target they act on, and their exit statuses. */
 
 import { Writable } from 'node:stream';
 import { systemRuntime } from '../core/clock.ts';
@@ -29,7 +29,7 @@ export interface CommandContext {
 export interface Call extends CommandContext {
   readonly names: readonly string[];
   readonly options: Options;
-  /** What is wrong with names and options. The command adds what it finds, and all is reported at once. */
+  /** The problems of names and options. The command adds its own, and all are reported at once. */
   readonly problems: string[];
   /** The version of this program. */
   readonly version: string;
@@ -50,8 +50,8 @@ export async function runCommand(call: Call, action: () => Promise<number>): Pro
 }
 
 /**
- * Opens the target that the options name, and runs `action` on it as {@link runCommand} does. An interruption ends the command at once,
- * unless `handlesInterruption` says that `action` ends itself.
+ * Opens the target that the options name, and runs `action` on it as {@link runCommand} does. An interruption ends the
+ * command at once, unless `handlesInterruption` says that `action` ends itself.
  */
 export async function runOnTarget(
   call: Call,
@@ -104,7 +104,8 @@ async function askMfaCode(serialNumber: string, { stdin, stderr, signal }: Comma
 }
 
 /**
- * Resolves once the process may end: the result of an exchange of a refresh token would be lost, and the consent with it.
+ * Resolves once the process may end: the result of an exchange of a refresh token would be lost, and the consent with
+ * it.
  * `isFirst`: it is the first interruption, so it says what it waits for.
  */
 export async function finishExchange(stderr: Pick<Terminal, 'write'>, isFirst: boolean): Promise<void> {
@@ -147,7 +148,7 @@ export async function openExport(target: Target, name: string | undefined): Prom
   return await target.open(only);
 }
 
-/** The names of all exports, of the only one, or those in `names`. @throws ConfigurationError that lists the names, if that is none */
+/** The names of all exports, of the only one, or those in `names`. @throws ConfigurationError that lists the names */
 export async function selectExports(
   target: Target,
   names: readonly string[],
@@ -163,7 +164,7 @@ export async function selectExports(
   return [...new Set(names)];
 }
 
-/** What a person reads of one of several exports that cannot be read. */
+/** The lines about one of several exports that cannot be read. */
 export const unreadableLines = ({ export: name, error }: UnreadableExport, style: TextStyle): readonly string[] => [
   `${style('red', 'Unreadable:')} ${name}`,
   `  ${toPrintable(`${error.name}: ${error.message}`)}`,

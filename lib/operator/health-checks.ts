@@ -1,6 +1,6 @@
 /**
- * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request one
- * page from each service, as a run does, from here and from its function on AWS, and do not store it. In a
+ * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request
+ * one page from each service, as a run does, from here and from its function on AWS, and do not store it. In a
  * directory, a file is written and removed again.
  */
 
@@ -205,8 +205,10 @@ function credentialsText({ settings, keySource }: ExportTarget['service']): stri
 }
 
 /**
- * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection), `key`, `service` and
- * `clock`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those of the operator.
+ * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection),
+ * `key`, `service` and
+ * `clock`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those
+ * of the operator.
  */
 async function* checkService(
   target: ExportTarget,
@@ -215,7 +217,7 @@ async function* checkService(
   const { definition, log: stateLog, service, probeFromFunction } = target;
   const { keySource } = service;
   const period = await probedPeriod(target, runtime);
-  // What is wrong with the state is reported by its own check.
+  // A problem of the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog.exportState(name).catch(() => undefined) };
   const remedies = {
     network: 'correct what the message names; docs/network.md explains proxies and certificates',

@@ -1,6 +1,6 @@
 /**
- * The settings of exports that run on this machine: those of a settings file, or of the options of the only export. A problem is
- * described by its line in the file, or by its option.
+ * The settings of exports that run on this machine: those of a settings file, or of the options of the only export. A
+ * problem is described by its line in the file, or by its option.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -36,9 +36,10 @@ export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports
 }
 
 /**
- * The exports that `local` runs: those of the settings file that `names` select, the only one, or every one with `all`. The file is that
- * of `--settings`, or that of the directory. Without a file, the options describe the only export, against a simulator unless there is a
- * base URL; the first run writes them to the file of the directory. All that is wrong is added to `problems`. Keys are not read.
+ * The exports that `local` runs: those of the settings file that `names` select, the only one, or every one with `all`.
+ * The file is that of `--settings`, or that of the directory. Without a file, the options describe the only export,
+ * against a simulator unless there is a base URL; the first run writes them to the file of the directory. All that is
+ * wrong is added to `problems`. Keys are not read.
  */
 export function readLocalRuns(options: Options, names: readonly string[], problems: string[]): LocalRuns {
   const { settings, simulate, baseUrl } = options;
@@ -114,7 +115,7 @@ function findConflicts(names: readonly string[], options: Options, file: string 
   return conflicts;
 }
 
-/** What of a valid settings file options can say, too. */
+/** The part of a valid settings file that options can set, too. */
 interface RawSettings {
   readonly services: Readonly<Record<string, object>>;
   readonly exports: readonly { readonly name: string; readonly service?: string }[];
@@ -137,7 +138,7 @@ function findContradictions(
     .map((field) => `${flagOf(field)}: ${file} says otherwise. Edit that file, or leave out ${flagOf(field)}`);
 }
 
-/** Writes what the options say to the settings file of the directory, which later commands read. Keeps a file that is there. */
+/** Writes the options to the settings file of the directory, which later commands read, unless there is one. */
 function writeSettings(file: string, options: Options, notify: (text: string) => void): void {
   try {
     writeFileSync(file, `${JSON.stringify(settingsOfOptions(options), null, 2)}\n`, { flag: 'wx' });
@@ -175,9 +176,10 @@ function configuredExports(
 }
 
 /**
- * A directory with the exports of the settings file `--settings`, or of its own file. If its own file cannot be used, what is stored can
- * be read, and nothing can start.
- * @throws ConfigurationError with a line for every problem of `--settings`, or if there are neither settings nor exports
+ * A directory with the exports of the settings file `--settings`, or of its own file. If its own file cannot be used,
+ * what is stored can be read, and nothing can start.
+ * @throws ConfigurationError with a line for every problem of `--settings`, or if there are neither settings nor
+ *   exports
  */
 export function openDirectory(
   { settings, out = defaultDirectory }: Options,

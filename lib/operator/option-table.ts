@@ -6,7 +6,7 @@ interface OptionDefinition {
   readonly about: string;
 }
 
-/** `baseUrl` is the option `--base-url`. A command takes some of them, and may describe one in its own words: `bin/commands.ts`. */
+/** `baseUrl` is the option `--base-url`. A command takes some, and may describe one itself: `bin/commands.ts`. */
 export const optionTable = {
   out: {
     value: 'directory',

@@ -7,10 +7,10 @@ import { shellQuote } from '../core/sanitize.ts';
 const name = 'report-exporter';
 
 /**
- * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise its command in `searchPath` (PATH), as of a
- * global installation, or the command that runs its file. npx looks in
- * `node_modules` of the working directory and its parents, then in the project itself. Without `--no`, it would then download a
- * package of the name from the public registry and run it, although anyone may have published it.
+ * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise its command in `searchPath`
+ * (PATH), as of a global installation, or the command that runs its file. npx looks in
+ * `node_modules` of the working directory and its parents, then in the project itself. Without `--no`, it would then
+ * download a package of the name from the public registry and run it, although anyone may have published it.
  */
 export function programName(packageFolder: string, workingDirectory: string, searchPath = ''): string {
   const folders = parentFolders(workingDirectory);
@@ -25,7 +25,7 @@ export function programName(packageFolder: string, workingDirectory: string, sea
   return `node ${shellQuote(fromHere.length < file.length ? fromHere : file)}`;
 }
 
-/** Whether the first command of the name runs `file`. npm adds folders to PATH that the shell of a person does not have. */
+/** Whether the first command of the name runs `file`. npm adds folders to PATH that a person's shell does not have. */
 function isCommand(file: string, searchPath: string): boolean {
   const folders = searchPath
     .split(delimiter)

@@ -1,4 +1,4 @@
-/** What operators see of exports and their runs. It is read here, and shown by `status`, `doctor`, `report` and `verify`. */
+/** Exports and their runs as operators see them. `status`, `doctor`, `report` and `verify` show what is read here. */
 
 import { parseBoundedStateName } from '../core/bounded-runs.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
@@ -43,7 +43,7 @@ export interface RunView extends RunTotals {
   /** Absent: it has no upper bound, or this is not known. */
   readonly until?: Instant | undefined;
   readonly bounded?: true | undefined;
-  /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not exported to their end. */
+  /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not completed. */
   readonly slices: (SliceCounts & { readonly setAside: readonly SetAsideSlice[] }) | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
@@ -112,8 +112,8 @@ export interface ExportView extends NewestRun, Freshness {
 export type ViewedExport = ExportView | UnreadableExport;
 
 /**
- * Whether the next start resumes the run. If the message of its failure names a restart, it would fail again until something else is
- * done, which the message says.
+ * Whether the next start resumes the run. If the message of its failure names a restart, it would fail again until
+ * something else is done, which the message says.
  */
 export const canResume = ({ state, lastFailure }: RunView): boolean =>
   (state === 'failed' || state === 'interrupted') && !(lastFailure?.message.includes('--restart') ?? false);
@@ -179,7 +179,7 @@ export async function readExports(
   });
 }
 
-/** The export with its newest runs, at most `maxRuns`. If that is 0, no manifests and no histories of executions are read. */
+/** The export with its newest runs, at most `maxRuns`. With 0, no manifests and no histories are read. */
 export async function readExport(target: ExportTarget, maxRuns: number, now: number): Promise<ExportView> {
   const states = await readStates(target);
   const { state } = states;
@@ -236,7 +236,7 @@ const expectsRuns = (schedule: ScheduleState): boolean =>
 const overviewState = (state: RunState): Exclude<RunState, 'empty' | 'abandoned'> =>
   state === 'abandoned' ? 'failed' : state === 'empty' ? 'completed' : state;
 
-/** The newest run of the state, and the published runs with a folder, newest first: at most `maxRuns`, and no bounded ones. */
+/** The newest run of the state, and the published runs with a folder, newest first: at most `maxRuns`, none bounded. */
 async function readRuns(
   target: ExportTarget,
   { state, bounded }: States,
@@ -273,7 +273,7 @@ export async function findRun(target: ExportTarget, run: RunId): Promise<RunView
     : await viewEnded(target, state, run);
 }
 
-/** The error of a command that acts on the newest regular run, if there is none. `purpose` is for example `to verify`. */
+/** The error of a command that needs a newest regular run, if there is none. `purpose` is, for example, `to verify`. */
 export async function noRunError(target: ExportTarget, purpose: string): Promise<ExportError> {
   const bounded = [...(await readStates(target)).bounded.keys()].sort().at(-1);
   const choice = bounded === undefined ? '' : `. To choose a bounded run: --run ${bounded}`;
@@ -381,8 +381,8 @@ function viewRecorded({ export: name = '', lastAbandoned, lastCompleted }: Parti
 }
 
 /**
- * A run that is not unfinished, from its manifest. If that is missing or was changed, from its summary or its state. Undefined: it is
- * neither published nor the newest run of `state`, which is that of {@link stateOfRun}.
+ * A run that is not unfinished, from its manifest. If that is missing or was changed, from its summary or its state.
+ * Undefined: it is neither published nor the newest run of `state`, which is that of {@link stateOfRun}.
  */
 async function viewEnded(
   { store, name }: ExportTarget,

@@ -50,7 +50,7 @@ export interface RunJson extends ObservedRun {
 export interface StartEnd {
   readonly json: RunJson;
   readonly exitStatus: number;
-  /** What a person reads below the label and the name of the export. */
+  /** The lines below the label and the name of the export. */
   readonly about?: string | undefined;
   readonly details: readonly string[];
   /** A command to try next. */

@@ -1,4 +1,4 @@
-/** What the operator's commands need from the place where exports run: a directory on this machine, or a deployed stack. */
+/** What commands need from the place where exports run: a directory on this machine, or a deployed stack. */
 
 import type { Incident } from '../aws/step-functions/history.ts';
 import type { DeployedStartOptions } from '../aws/step-functions/follow-run.ts';
@@ -46,7 +46,7 @@ export interface ExportTarget {
   readonly name: string;
   /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
-  /** Where the settings of its next run come from, in a directory. Absent: they were deployed, or are options of the command. */
+  /** The origin of the next run's settings in a directory. Absent: they were deployed, or are options. */
   readonly settings?: SettingsOrigin | undefined;
   readonly service: DeployedService;
   /** The name of its service in a stack; the address of its service in a directory. */
@@ -55,14 +55,14 @@ export interface ExportTarget {
   readonly log: PageLog;
   readonly executions: Executions;
   /**
-   * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the operator
-   * may not write although runs may.
+   * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the
+   * operator may not write although runs may.
    * @throws ConfigurationError if it cannot be written
    */
   checkWritable?(folders: readonly string[]): Promise<void>;
   /**
-   * Has the function that fetches its pages request one and throw it away, and so tests the network, the role and the key of that
-   * function. Absent where exports run in this process.
+   * Has the function that fetches its pages request one and throw it away, and so tests the network, the role and the
+   * key of that function. Absent where exports run in this process.
    */
   readonly probeFromFunction?: {
     readonly functionArn: string;
@@ -71,7 +71,7 @@ export interface ExportTarget {
   readSchedule(): Promise<ScheduleState>;
   /** The maximum age of its newest completed run. Absent: it has none. */
   readonly freshnessSeconds?: number | null | undefined;
-  /** What delayed or stopped the execution of an unfinished run last, from its newest events. Absent where executions have none. */
+  /** The newest delay or failure of an unfinished run's execution. Absent where executions have no events. */
   lastIncident?(execution: string): Promise<Incident | undefined>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
@@ -84,7 +84,7 @@ export interface DeployedService {
   /** How many pages the service may be asked for at the same time. Absent: no limit. */
   readonly maxConcurrentPages?: number | undefined;
   readonly settings: Omit<ServiceSettings, 'baseUrl'>;
-  /** As the export describes it. */
+  /** The description of the export. */
   readonly api: Description;
   /**
    * Reads certificates and credentials, and describes them without secrets. Empty for a direct connection.
@@ -94,8 +94,8 @@ export interface DeployedService {
   /** Where the API key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
   readonly keySource: string;
   /**
-   * Creates a client that has the API key. A simulator is started first, and `notify` is called with its address. `signal` ends a wait
-   * for another process that exchanges a refresh token.
+   * Creates a client that has the API key. A simulator is started first, and `notify` is called with its address.
+   * `signal` ends a wait for another process that exchanges a refresh token.
    * @throws ConfigurationError if there is no API key, or certificates or credentials cannot be used
    */
   readonly connect: (notify: (text: string) => void, signal?: AbortSignal) => Promise<ReportService & AsyncDisposable>;

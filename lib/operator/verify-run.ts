@@ -1,6 +1,7 @@
 /**
- * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Manifest, page log and stored
- * objects say the same of each page, so they are compared field by field, while several objects are read and hashed. Nothing is changed.
+ * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Manifest, page
+ * log and stored objects say the same of each page, so they are compared field by field, while several objects are read
+ * and hashed. Nothing is changed.
  */
 
 import { hash } from 'node:crypto';
@@ -44,7 +45,7 @@ export type VerifiedRun = Awaited<ReturnType<typeof verifyRun>>;
 
 interface Finding {
   readonly page: number | null;
-  /** What is wrong, with the address of the object. */
+  /** The problem, with the address of the object. */
   readonly message: string;
 }
 
@@ -54,8 +55,8 @@ const concurrency = 8;
 const maxFindings = 100;
 
 /**
- * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to the newest run;
- * of an unfinished one, its log.
+ * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to
+ * the newest run; of an unfinished one, its log.
  */
 export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run) {
   const findings = new Findings();
@@ -182,8 +183,8 @@ async function forEachConcurrently<Item>(
 }
 
 /**
- * The pages that the manifest lists, compared with the log. The log of a run whose entries may have expired is not read: entries
- * disappear in any order, over days.
+ * The pages that the manifest lists, compared with the log. The log of a run whose entries may have expired is not
+ * read: entries disappear in any order, over days.
  */
 async function* pagesOfManifest(
   reading: Reading,
@@ -309,7 +310,8 @@ async function findProblem(
     throw error;
   }
   const stored = await store.find(page.key).catch((error: unknown) => {
-    // A published page is what the manifest says. Its metadata is lost together with the log, as when state.sqlite was deleted.
+    // A published page is what the manifest says. Its metadata is lost together with the log, as when state.sqlite was
+    // deleted.
     if (!isPublished || entry !== undefined || !isExportError(error, 'PageConflictError')) throw error;
     return undefined;
   });
@@ -327,8 +329,9 @@ async function findProblem(
     cursor: cursorHash(page.cursor),
     nextCursor: cursorHash(nextCursor),
     documentRoot: entry === undefined ? stored.documentRoot : entry.documentRoot,
-    // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other parts. Then the
-    // SHA-256 decides, which has been compared. A run that is not published needs the revisions that were logged.
+    // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other
+    // parts. Then the SHA-256 decides, which has been compared. A run that is not published needs the revisions that
+    // were logged.
     revision: isPublished || entry === undefined ? stored.revision : entry.revision,
   };
   const stated = { ...stored, cursor: cursorHash(stored.cursor), nextCursor: cursorHash(stored.nextCursor) };
@@ -340,8 +343,9 @@ const cursorHash = (cursor: StoredCursor): string | null =>
   typeof cursor === 'string' ? hash('sha256', cursor) : (cursor?.sha256 ?? null);
 
 /**
- * Reports pages in the folder of a published run that its manifest does not include. Returns notes about pages of earlier attempts of
- * slices, which are left over as those of an abandoned run are, and about pages that an unfinished run has not logged.
+ * Reports pages in the folder of a published run that its manifest does not include. Returns notes about pages of
+ * earlier attempts of slices, which are left over as those of an abandoned run are, and about pages that an unfinished
+ * run has not logged.
  */
 async function verifyFolder({ store, run, slices, isPublished, findings }: Reading): Promise<string[]> {
   const known = new Map(slices.map((slice) => [slice.ref.slice, slice]));
@@ -375,7 +379,7 @@ function verifyHeader(
   const { since, until } = header;
   const known = slices.flatMap(({ first, last }) => (first && last ? [{ first, last }] : []));
   const expected = {
-    // Of export, run and date.
+    // The key has export, run and date.
     key: manifest,
     startedAt: startOf(header.run),
     totals,

@@ -4,7 +4,7 @@ import * as z from 'zod/mini';
 import type { JsonObject } from '../model.ts';
 import { describeUnknownFields } from '../validation-errors.ts';
 
-/** What is wrong, and where in the settings that are checked. */
+/** A problem, and its place in the settings. */
 export interface SettingsProblem {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -22,7 +22,7 @@ export const within = (path: SettingsProblem['path'], problems: readonly Setting
 
 /** What else docs/settings.md says of a field. */
 interface FieldDetails {
-  /** Of a number whose name does not say it. */
+  /** The unit of a number whose name does not say it. */
   readonly unit?: string;
   /** A valid value, where the type and the description do not suggest one. */
   readonly example?: unknown;
@@ -31,8 +31,8 @@ interface FieldDetails {
 }
 
 /**
- * A field with its description, from which the JSON Schema of the settings file and docs/settings.md are generated. The last
- * sentence of an optional field may begin with `Without it, `: it is the default.
+ * A field with its description, from which the JSON Schema of the settings file and docs/settings.md are generated. The
+ * last sentence of an optional field may begin with `Without it, `: it is the default.
  */
 export const field = <Schema extends z.ZodMiniType>(
   description: string,
@@ -53,7 +53,7 @@ const secretAdvice =
 
 type Shape = Readonly<Record<string, z.ZodMiniType>>;
 
-/** The error of an object with the fields of `shape`, which names them for an unknown one. `orElse` describes other problems. */
+/** The error of an object with the fields of `shape`, which it lists for an unknown one. `orElse`: other problems. */
 const fieldsError =
   (shape: Shape, orElse: (issue: z.core.$ZodRawIssue) => string | undefined = () => undefined) =>
   (issue: z.core.$ZodRawIssue): string | undefined => {
@@ -71,8 +71,8 @@ export const object = <Fields extends Shape>(
 ) => z.strictObject(fields, { error: fieldsError(fields, error) });
 
 /**
- * An object of one of several kinds, which its field `discriminator` names. `explain` says why a kind that is often asked for does not
- * exist.
+ * An object of one of several kinds, which its field `discriminator` names. `explain` says why a kind that is often
+ * asked for does not exist.
  */
 export const oneKindOf = <
   const Kinds extends readonly [z.core.$ZodTypeDiscriminable, ...z.core.$ZodTypeDiscriminable[]],
@@ -110,10 +110,10 @@ export const exactlyOne = <Fields extends Shape>(fields: Fields) => {
 export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
-/** Of a URL. A request to it does not leave this machine. */
+/** Whether requests to this host of a URL stay on this machine. */
 export const isLoopback = (hostname: string): boolean => /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname);
 
-/** What is wrong with an address that a secret is sent to. `absent` are parts that it must not have: URLs are logged. */
+/** The problem of an address that a secret is sent to. `absent` are parts that it must not have: URLs are logged. */
 export function httpsUrl(address: string, example: string, absent: readonly ('search' | 'hash')[]): string | undefined {
   const url = URL.parse(address);
   if (url === null) return `must be a URL, such as ${example}`;
@@ -153,9 +153,9 @@ export const variableName = (secret: string) =>
   );
 
 /**
- * A JSON object whose fields only the service knows: a filter (docs/service-contract.md, section 2.1) or the body of a request. It reaches
- * the service unchanged, in the form in which it is read back from a store (-0 becomes 0), so that both compare
- * equal. `findMore` sees only such objects.
+ * A JSON object whose fields only the service knows: a filter (docs/service-contract.md, section 2.1) or the body of a
+ * request. It reaches the service unchanged, in the form in which it is read back from a store (-0 becomes 0), so that
+ * both compare equal. `findMore` sees only such objects.
  */
 export const jsonObject = (findMore: (object: JsonObject) => readonly SettingsProblem[]) =>
   z.pipe(

@@ -10,7 +10,7 @@ export function parseAll<Schema extends z.ZodMiniType>(schema: Schema, value: un
   return { data, issues: (error?.issues ?? []).flatMap(issuesOfType) };
 }
 
-/** Of a value that may have several types, the issues of the one that it has. */
+/** The issues of the type that a value has, if it may have several. */
 function issuesOfType(issue: Issue): readonly Issue[] {
   if (issue.code !== 'invalid_union') return [issue];
   const isOtherType = ({ code, path }: Issue) =>

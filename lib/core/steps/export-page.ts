@@ -25,7 +25,7 @@ import { type ExportPageDependencies, type WalkResult, walkSlices } from './walk
 
 type ExportPageCommand = { readonly loop: LoopState; readonly execution: string } & Invocation;
 
-/** What an invocation knows when it begins. */
+/** The facts of an invocation when it begins. */
 interface Iteration {
   readonly command: ExportPageCommand;
   /** The state of the export, or of the bounded run. */

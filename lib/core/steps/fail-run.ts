@@ -18,7 +18,7 @@ import { parseStartInput } from '../start/start-input.ts';
 import { readProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 
-/** As the state machine catches it. The cause of a Lambda function's error is JSON text. */
+/** An error as the state machine catches it. The cause of a Lambda function's error is JSON text. */
 const failureSchema = z.object({
   Error: z._default(z.string(), 'States.Unknown'),
   Cause: z._default(z.string(), ''),

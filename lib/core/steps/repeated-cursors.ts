@@ -119,7 +119,7 @@ function createDigests() {
       digests[count] = digest;
       count += 1;
     },
-    /** Those that were added more than once. */
+    /** The cursors that were added more than once. */
     repeated(): ReadonlySet<number> {
       const sorted = digests.subarray(0, count).sort();
       return new Set(sorted.filter((digest, index) => digest === sorted[index - 1]));

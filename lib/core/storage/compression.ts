@@ -1,9 +1,10 @@
 /**
- * How a page is stored compressed: as a gzip file of its own, whose name ends with `.gz`. The manifest's `bytes` and `sha256` are those
- * of the page itself in either form.
+ * How a page is stored compressed: as a gzip file of its own, whose name ends with `.gz`. The manifest's `bytes` and
+ * `sha256` are those of the page itself in either form.
  *
- * Nothing relies on a page being compressed to the same bytes each time: another release of zlib may compress it differently. So every
- * comparison with an object in the store uses the size and the hash of the object that was stored, from its metadata.
+ * Nothing relies on a page being compressed to the same bytes each time: another release of zlib may compress it
+ * differently. So every comparison with an object in the store uses the size and the hash of the object that was
+ * stored, from its metadata.
  */
 
 import { createHash } from 'node:crypto';
@@ -15,7 +16,7 @@ import { codeOf } from '../errors.ts';
 import type { PageIdentity, ReceivedPage } from '../ports.ts';
 import type { Digest, Spool } from './spool.ts';
 
-/** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` if its own is ended. */
+/** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` with its own. */
 export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
 /** The digest of a page; of a compressed one, also that of its object. */
@@ -54,7 +55,7 @@ function createMeter() {
         yield chunk;
       }
     },
-    /** Of everything that has passed. Call it once. */
+    /** The digest of everything that has passed. Call it once. */
     digest: (): Digest => ({ bytes, sha256: hash.digest('hex') }),
   };
 }
@@ -75,8 +76,8 @@ export const objectDigest = ({ bytes, sha256, storedBytes, storedSha256 }: PageO
 export class DifferentContentError extends Error {}
 
 /**
- * The content of a page, decompressed, from the bytes of its object. Neither is read any further than the bytes that `page`
- * names, whatever the object has become.
+ * The content of a page, decompressed, from the bytes of its object. Neither is read any further than the bytes that
+ * `page` names, whatever the object has become.
  * @throws DifferentContentError, after the last byte at the latest, if object or content differ
  */
 export async function* readPage(page: PageObject, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

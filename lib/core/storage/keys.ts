@@ -35,15 +35,17 @@ export function runsPrefix(exportName: string): string {
   return `${exportName}/date=`;
 }
 
-/** Matches every key in the folder of a run, also with a prefix, as a policy of AWS compares: `*` is any text, slashes included. */
+/** Matches every key in the folder of a run, with any prefix, in a policy of AWS: `*` is any text with slashes. */
 export const runObjectsPattern = '*/date=*/run=*/*';
 
 /** A page of a run: its number within the slice, and the slice, if the run has several. */
 export type PageRef = SliceRef & Pick<PageEntry, 'page'>;
 
 /**
- * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several `…/page-0003-000001.xml`, and of its second attempt
- * `…/page-0003.2-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does.
+ * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several `…/page-0003-000001.xml`, and of its
+ * second attempt
+ * `…/page-0003.2-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest
+ * does.
  */
 export function pageKey(run: RunKeyParts, { page, slice, attempt = 1 }: PageRef): string {
   const suffix = run.compression === undefined ? '' : '.gz';
@@ -78,8 +80,8 @@ export function manifestAddress(
 }
 
 /**
- * The object with the summary of a published run, for tables of runs. A bounded run has no `run.json`: such runs are published in any
- * order, and a consumer that reads runs in the order of their sequence would miss some.
+ * The object with the summary of a published run, for tables of runs. A bounded run has no `run.json`: such runs are
+ * published in any order, and a consumer that reads runs in the order of their sequence would miss some.
  */
 export function summaryKey(run: RunLocation & Pick<Run, 'bounded'>): string {
   return `${runFolder(run)}/${run.bounded ? 'bounded' : 'run'}.json`;
@@ -94,7 +96,7 @@ export function latestKey(exportName: string): string {
   return `${exportName}/latest.json`;
 }
 
-/** `xml` for XML in the container NONE. Otherwise the container determines the extension, or the format if it is NONE. */
+/** `xml` for XML in the container NONE. Otherwise the container determines the extension, or else the format. */
 function extensionOf({ format, container }: RunKeyParts['request']): string {
   const name = container === 'NONE' ? format : container;
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';

@@ -1,4 +1,4 @@
-/** Finds published runs the way a consumer does: by their manifests, and by `latest.json`, which names the newest one. */
+/** Finds published runs as a consumer does: by their manifests, and by `latest.json`, which names the newest one. */
 
 import * as z from 'zod/mini';
 import { ExportError, isExportError } from '../errors.ts';
@@ -73,8 +73,8 @@ export async function readSummary(store: DocumentReader, key: string): Promise<R
 }
 
 /**
- * The summary of a run, which is written after its manifest, so that only a run that was published has one. `unreadable` if it
- * was changed.
+ * The summary of a run, which is written after its manifest, so that only a run that was published has one.
+ * `unreadable` if it was changed.
  */
 export async function findSummary(
   store: DocumentReader,

@@ -2,8 +2,8 @@
  * The public formats: the manifest, the summary of a run, `latest.json` and the two events. The JSON Schemas in
  * `docs/schemas` are generated from here, and a test keeps them up to date.
  *
- * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An incompatible
- * change gets a new version number and a new schema; the old one stays.
+ * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An
+ * incompatible change gets a new version number and a new schema; the old one stays.
  */
 
 import * as z from 'zod/mini';

@@ -1,6 +1,6 @@
 /**
- * Lists the published runs of an export in order, from their `run.json` objects. Lists folders and never pages, so its cost
- * depends on the number of runs alone.
+ * Lists the published runs of an export in order, from their `run.json` objects. Lists folders and never pages, so its
+ * cost depends on the number of runs alone.
  */
 
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
@@ -23,10 +23,11 @@ import type { RunSummary } from './published-schemas.ts';
 /**
  * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
  *
- * A consumer must not skip a run, so a `run.json` that was changed, or has no manifest, is an error, thrown after the runs
- * before it: each of both objects has the sequence. A `run.json` that was deleted is noticed here only if `latest.json` names its run;
- * verify reports it.
- * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, if a manifest is missing, or the newest run
+ * A consumer must not skip a run, so a `run.json` that was changed, or has no manifest, is an error, thrown after the
+ * runs before it: each of both objects has the sequence. A `run.json` that was deleted is noticed here only if
+ * `latest.json` names its run; verify reports it.
+ * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, if a manifest is missing,
+ *   or the newest run
  */
 export async function* listPublishedRuns(
   store: DocumentReader,

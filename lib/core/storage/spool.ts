@@ -1,6 +1,6 @@
 /**
- * Buffers what is to be stored until all of it has arrived: size and hash are known only then, and a retry needs the bytes again. A small
- * body stays in memory, a larger one goes to a file block by block.
+ * Buffers what is to be stored until all of it has arrived: size and hash are known only then, and a retry needs the
+ * bytes again. A small body stays in memory, a larger one goes to a file block by block.
  */
 
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ import type { PageMetadata } from '../model.ts';
 export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
 
 export interface Spool extends AsyncDisposable {
-  /** Takes all of `chunks`, which must not change afterwards. Call it once. An error that `chunks` throws is rethrown unchanged. */
+  /** Takes all of `chunks`, which must not change afterwards. Call it once. Rethrows an error of `chunks` unchanged. */
   readonly fill: (chunks: AsyncIterable<string | Uint8Array> | Iterable<string>) => Promise<Digest>;
   /** Resolves once the file has all bytes, and survives a power loss. */
   sync(): Promise<void>;
@@ -21,7 +21,7 @@ export interface Spool extends AsyncDisposable {
   readonly read: () => Uint8Array | Readable;
 }
 
-/** What a large body is written to. */
+/** The file of a large body. */
 export interface SpoolFile {
   /** Appends `chunks`. Resolves once they are written. */
   write(chunks: readonly Uint8Array[]): Promise<void>;
@@ -100,7 +100,7 @@ export function createSpool(openFile: () => SpoolFile, toError: (cause: unknown)
   };
 }
 
-/** Creates the file at `path`, for {@link createSpool}. Creating and closing it synchronously is several times as fast. */
+/** Creates the file at `path`, for {@link createSpool}. Synchronously, which is several times as fast. */
 export function openSpoolFile(path: string): SpoolFile {
   const descriptor = openSync(path, 'wx+');
   return {

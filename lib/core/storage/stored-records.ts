@@ -1,9 +1,9 @@
 /**
  * Validates records that are read back from a store.
  *
- * Tables, files and object metadata can be edited, restored in part or mixed up, and a plausible value could be published
- * as the truth. So each record is stored with a checksum. A read verifies the checksum, then the type of every field, then
- * that the record is the one that was requested.
+ * Tables, files and object metadata can be edited, restored in part or mixed up, and a plausible value could be
+ * published as the truth. So each record is stored with a checksum. A read verifies the checksum, then the type of
+ * every field, then that the record is the one that was requested.
  */
 
 import { hash } from 'node:crypto';
@@ -23,7 +23,7 @@ import type { ChainRef } from '../ports.ts';
 import { describePage } from './keys.ts';
 import { describeProblems } from '../validation-errors.ts';
 
-/** A record as a page log stores it: its JSON, which keeps the order of names, beside its checksum. Read back, neither can be trusted. */
+/** A record in a page log: its JSON, which keeps the order of names, beside its checksum. Neither can be trusted. */
 export interface StoredRecord {
   readonly json?: unknown;
   readonly checksum?: unknown;
@@ -131,8 +131,9 @@ function parseValue<Value>(schema: z.ZodMiniType<Value>, value: unknown, checksu
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /**
- * The checksum of a record: the SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`. It detects mistakes,
- * partial restores and mixed-up copies, but not deliberate changes: anyone who can write to the store can recompute it.
+ * The checksum of a record: the SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`. It detects
+ * mistakes, partial restores and mixed-up copies, but not deliberate changes: anyone who can write to the store can
+ * recompute it.
  */
 export function checksumOf(value: unknown): string {
   return hash('sha256', JSON.stringify(canonical(value)));

@@ -1,6 +1,7 @@
 /**
- * The clocks of time zones. A wall-clock time is written as milliseconds, as if the clocks were those of UTC: an hour after midnight of
- * 1 January 1970 is 3,600,000 in every zone. Rules come from the time zone database that Node.js contains.
+ * The clocks of time zones. A wall-clock time is written as milliseconds, as if the clocks were those of UTC: an hour
+ * after midnight of 1 January 1970 is 3,600,000 in every zone. Rules come from the time zone database that Node.js
+ * contains.
  */
 
 /** The zone whose wall-clock times are instants. */
@@ -56,7 +57,7 @@ export function wallClockOf(epochMs: number, zone: string): number {
 
 const offsetOf = (epochMs: number, zone: string): number => wallClockOf(epochMs, zone) - epochMs;
 
-/** The instants at which the clocks show this time: two if it is repeated in autumn, none if it is skipped in spring. */
+/** The instants at which clocks show this time: two if it is repeated in autumn, none if it is skipped in spring. */
 function instantsAt(wallMs: number, zone: string): readonly number[] {
   const offsets = new Set([offsetOf(wallMs - dayMs, zone), offsetOf(wallMs + dayMs, zone)]);
   return [...offsets]
@@ -81,7 +82,7 @@ interface RepeatedPeriod {
   readonly end: number;
 }
 
-/** The period in which the time of this instant occurs twice; undefined if it occurs once. Its first `begin` is outside. */
+/** The period in which the time of this instant occurs twice; undefined if it occurs once. `begin` is outside. */
 export function repeatedPeriodAt(epochMs: number, zone: string): RepeatedPeriod | undefined {
   const [first, second] = instantsAt(wallClockOf(epochMs, zone), zone);
   if (first === undefined || second === undefined) return undefined;

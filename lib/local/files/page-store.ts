@@ -6,8 +6,8 @@
  * their metadata, and the one link that makes the page visible makes its metadata visible too.
  * The order of writes, and what a crash after each leaves:
  *
- *  1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day.
- *  2. Add the metadata and sync it, but not before the page may become visible: if the page is abandoned, its metadata would be taken for
+ * 1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day. 2. Add the metadata and
+ * sync it, but not before the page may become visible: if the page is abandoned, its metadata would be taken for
  *     that of a later page with the same bytes, even if that one is requested with another cursor.
  *     Left: metadata without a page.
  *  3. Link the page to its name, unless that is taken. Left: page and metadata; only a power loss could undo the name.
@@ -56,8 +56,8 @@ interface DirectoryPageStore extends PageStore, StoreReader {
 }
 
 /**
- * A page store in `root`, which the first write creates, with the metadata of its pages in `state`. Any number of processes may write to it
- * concurrently.
+ * A page store in `root`, which the first write creates, with the metadata of its pages in `state`. Any number of
+ * processes may write to it concurrently.
  * `find` reads the page to its end, so it also detects bytes that were changed later (PageConflictError).
  *
  * @throws ConfigurationError, on use, if the file system fails or a key does not name a visible file in `root`
@@ -204,7 +204,8 @@ function documentsIn({
         if (await hasBegun(sequence)) return;
         invalid = sequence;
       }
-      // Nothing else in this process runs between comparison and rename, and the lock of the export excludes other processes.
+      // Nothing else in this process runs between comparison and rename, and the lock of the export excludes other
+      // processes.
       replaceFile(file.path, path);
       await fsyncDirectory(folder);
     },
@@ -268,7 +269,7 @@ async function digestIfPresent(path: string): Promise<Digest | undefined> {
 }
 
 /**
- * What is visible directly in `folder`, in any order, without holding it all in memory; nothing if it does not exist.
+ * The visible entries of `folder`, in any order, not all in memory; none if it does not exist.
  * @throws ConfigurationError if the file system fails
  */
 async function* listVisible(folder: string): AsyncGenerator<{ readonly name: string; readonly stats: Stats }> {

@@ -1,6 +1,6 @@
 /**
- * Temporary files: content is complete and synced here before it gets a name that readers can see. They are in a hidden folder of the store,
- * so on the same file system: `linkIfAbsent` and rename move them into place.
+ * Temporary files: content is complete and synced here before it gets a name that readers can see. They are in a hidden
+ * folder of the store, so on the same file system: `linkIfAbsent` and rename move them into place.
  */
 
 import { randomUUID } from 'node:crypto';

@@ -1,9 +1,9 @@
 /**
- * Stores the state of each export and the progress of each run, in one SQLite file. A page counts as exported once it is
- * logged here, so every write is durable before it resolves.
+ * Stores the state of each export and the progress of each run, in one SQLite file. A page counts as exported once it
+ * is logged here, so every write is durable before it resolves.
  *
- * States and entries are stored as JSON, with a checksum and the columns that queries need. Each write is one conditional
- * statement, so concurrent processes need no lock besides SQLite's own.
+ * States and entries are stored as JSON, with a checksum and the columns that queries need. Each write is one
+ * conditional statement, so concurrent processes need no lock besides SQLite's own.
  */
 
 import { isDeepStrictEqual } from 'node:util';

@@ -1,6 +1,6 @@
 /**
- * Stores the metadata of pages, by key and SHA-256 of the object. It is trusted only if it is exactly what was written and matches
- * the page; a page without matching metadata was created or changed by another program.
+ * Stores the metadata of pages, by key and SHA-256 of the object. It is trusted only if it is exactly what was written
+ * and matches the page; a page without matching metadata was created or changed by another program.
  */
 
 import { existsSync } from 'node:fs';
@@ -19,8 +19,8 @@ const noEntry = 'the file has no entry for these bytes (if it was restored from 
 export function pageMetadataIn({ file, all, write }: StateFile) {
   return {
     /**
-     * Adds the metadata of a page unless there is some for the same key and bytes; resolves to whether it was added. Either way, what is
-     * there then survives a power loss.
+     * Adds the metadata of a page unless there is some for the same key and bytes; resolves to whether it was added.
+     * Either way, what is there then survives a power loss.
      * @throws ConfigurationError if the file cannot be written
      */
     add(page: PageMetadata): Promise<boolean> {

@@ -21,8 +21,8 @@ export interface WalSync {
 }
 
 /**
- * Lets the commits of an open database in `file` return before they survive a power loss. Any later `flush` of the same file or a
- * checkpoint makes them durable. Where the file system has no WAL, commits keep waiting for the disk.
+ * Lets the commits of an open database in `file` return before they survive a power loss. Any later `flush` of the same
+ * file or a checkpoint makes them durable. Where the file system has no WAL, commits keep waiting for the disk.
  */
 export function openWalSync(database: DatabaseSync, file: string): WalSync {
   const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};

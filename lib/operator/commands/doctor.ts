@@ -34,7 +34,7 @@ export async function doctorCommand(call: Call): Promise<number> {
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 
-/** Checks have short names. Those of exports do not, so they begin the message: findings arrive one by one, and stay in columns. */
+/** Names of exports are long, so they begin the message: findings arrive one by one, and stay in columns. */
 const checkWidth = 'concurrency'.length;
 
 function formatFinding({ check, export: name, state, message, remedy }: Finding, style: TextStyle): string {

@@ -122,7 +122,7 @@ function templateValues({ options, packageFolder }: Call, version: string): File
     which: api ? ' --all' : ' --simulate',
     export: api ? 'contacts' : 'nightly',
     service,
-    // As the outputs of the stack begin: `eu-reports` → `EuReports`.
+    // The beginning of the stack's outputs: `eu-reports` → `EuReports`.
     outputPrefix: service.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase()),
     baseUrl: baseUrl ?? (api ? 'https://api.example.com' : 'https://reports.example.com'),
     vendor,

@@ -1,4 +1,4 @@
-/** `report-exporter local`: runs of exports on this machine, with the settings of the command line or of a settings file. */
+/** `report-exporter local`: runs on this machine, with the settings of the command line or of a settings file. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { openLocalDeployment } from '../../local/directory.ts';

@@ -1,4 +1,4 @@
-/** `report-exporter plan`: what the next start of exports would request, and why. With `--request`, also what the service responds. */
+/** `report-exporter plan`: the next requests of exports, and why; with `--request`, also the responses. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
@@ -75,7 +75,7 @@ interface Row extends Partial<UnreadableExport>, Requested {
   plan?: Plan;
   /** The first request of the run; null if it would send none. */
   request?: PlannedRequest | null;
-  /** What a person who describes an API should know. */
+  /** Advice for a person who describes an API. */
   notes?: readonly string[];
 }
 

@@ -59,7 +59,7 @@ type Row =
 const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
-/** Verifies the newest run of an export, or all its published runs. What cannot be read does not hide the other rows. */
+/** Verifies the newest run of an export, or all published runs. Unreadable runs do not hide the other rows. */
 async function* verifyRuns(
   target: ExportTarget | UnreadableExport,
   all: boolean,
@@ -85,7 +85,8 @@ async function* verifyRuns(
 
 /**
  * Verifies the run `runId`, or else the newest published run, or else the unfinished one.
- * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if its
+ * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if
+ *   its
  *   manifest was changed
  */
 async function verifyExport(
@@ -125,8 +126,8 @@ function failedRow(exportName: string, run: RunId, message: string): Row {
 }
 
 /**
- * The run that `latest.json` names. If it was deleted, or replaced by an older version, the one that the export state names: verifying
- * that one reports the pointer.
+ * The run that `latest.json` names. If it was deleted, or replaced by an older version, the one that the export state
+ * names: verifying that one reports the pointer.
  */
 async function findNewestRun({ store, log, name }: ExportTarget): Promise<RunId | undefined> {
   const pointer = await readLatestPointer(store, name);

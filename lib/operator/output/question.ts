@@ -12,7 +12,7 @@ interface Place {
   readonly signal: AbortSignal;
 }
 
-/** The reply, which the terminal does not show; undefined if there is none, because of an interruption or the end of the input. */
+/** The reply, which the terminal does not show; undefined after an interruption or at the end of the input. */
 export async function askSecret(question: string, { stdin, stderr, signal }: Place): Promise<string | undefined> {
   // As a terminal, readline shows what is typed itself. This output discards it.
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });

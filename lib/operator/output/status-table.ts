@@ -36,7 +36,8 @@ export function statusLines(entries: readonly ViewedExport[], summary: string, o
   const { style, program, option, columns, now } = options;
   const command = `${program} status <export> ${option}`;
   const hint = `→ for details: ${command}`;
-  // A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps.
+  // A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal
+  // wraps.
   const hints = hint.length <= columns ? [hint] : [ellipsize('→ for details:', columns), command];
   return [
     ellipsize(summary, columns),
@@ -152,7 +153,7 @@ type Detail = readonly [label: string, text: string, color?: Style];
 
 const labelWidth = 13;
 
-/** What to know and do about the export, its unfinished and damaged runs and its bounded runs; and a table of its runs. */
+/** Notes about the export, its unfinished and damaged runs and its bounded runs; and a table of its runs. */
 function detailLines(entry: ViewedExport, options: StatusTableOptions): string[] {
   const { style, columns, now } = options;
   const state: Detail = ['state', categoryOf(entry), stateStyles[categoryOf(entry)]];

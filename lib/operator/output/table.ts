@@ -23,7 +23,7 @@ const columnGap = 2;
 /** Optional columns leave at most so much space to each of the others. */
 const maxRequiredWidth = 40;
 
-/** A heading and a line per row, none of which is longer than the terminal is wide: the cells that do not fit are truncated. */
+/** A heading and a line per row, none longer than the terminal is wide: cells that do not fit are truncated. */
 export function tableLines<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],

@@ -34,15 +34,16 @@ export function withProblemCount(message: string): string {
 }
 
 /**
- * `2026-11-20T11:02:43Z `: begins a line about a run that goes to a file or a pipe, because it is read later. Empty for a terminal.
+ * `2026-11-20T11:02:43Z `: begins a line about a run that goes to a file or a pipe, because it is read later. Empty for
+ * a terminal.
  */
 export function timestampFor({ isTTY }: Terminal, nowMs: number): string {
   return isTTY === true ? '' : `${instantOf(Math.floor(nowMs / 1_000) * 1_000)} `;
 }
 
 /**
- * `text` in lines of at most `width` columns, broken between words, each of the further ones after `indent`. A longer word is not broken,
- * so that a path can be copied. Colors take no space.
+ * `text` in lines of at most `width` columns, broken between words, each of the further ones after `indent`. A longer
+ * word is not broken, so that a path can be copied. Colors take no space.
  */
 export function wrapText(text: string, width: number, indent: string): readonly string[] {
   const lines: string[] = [];

@@ -1,4 +1,4 @@
-/** Asks the service for empty intervals, as a run with an upper bound does before its first page, and stores nothing. */
+/** Asks the service for empty intervals, as a run with an upper bound does, and stores nothing. */
 
 import { findDateProblem } from '../../core/bounded-runs.ts';
 import { systemRuntime } from '../../core/clock.ts';
@@ -13,7 +13,7 @@ import type { ExportTarget } from '../target.ts';
 export interface BoundsProof {
   /** Whether a page without reports, as a night without reports has it, is a page by the description. */
   readonly quiet: 'accepted' | 'refused' | 'not seen';
-  /** What a run with an upper bound, or one without reports, would fail with. Absent: nothing. */
+  /** The error of a run with an upper bound, or without reports. Absent: there is none. */
   readonly note?: string;
 }
 

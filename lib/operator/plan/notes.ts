@@ -36,7 +36,7 @@ export function notesOn(
 const noteOnSamePage = ([, second]: readonly SeenPage[]): string | false =>
   second?.equalPages === 2 && 'page 2 has the same reports as page 1: the service may ignore the cursor. Check next.to';
 
-/** A URL of the next page that lacks a filter leads to reports outside the period, unless its cursor has the filter in it. */
+/** A URL of the next page without a filter leads to reports outside the period, unless its cursor has the filter. */
 function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]): string | undefined {
   if (formOfNext(api) !== 'url' || first === undefined || second === undefined) return undefined;
   const sent = new URL(second.page.request.url).searchParams;

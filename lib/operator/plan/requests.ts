@@ -19,7 +19,7 @@ import { createSampler, type PageSample } from './sample.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;
 
-/** In `headers`, the API key is replaced by its source. `body` is that of JSON, or the text of a form; null if there is none. */
+/** In `headers`, the API key is replaced by its source. `body` is JSON, or the text of a form; null: there is none. */
 export function plannedRequest(
   { address, settings, api, keySource }: Pick<DeployedService, 'address' | 'settings' | 'api' | 'keySource'>,
   page: PageRequest,
@@ -65,7 +65,7 @@ function requestedPage(
     documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
     serviceTime,
     latencyMs: timing.latencyMs,
-    /** Where the next page is, what is there (null on the last page), and how the description recognizes the last page. */
+    /** The place of the next page, its value (null on the last page), and how the last page is recognized. */
     next: { at: placeOfNext(next), cursor, last },
   };
 }
@@ -97,8 +97,9 @@ interface WalkOptions {
 }
 
 /**
- * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Then requests empty intervals, as
- * runs with an upper bound do. Stores nothing. `found` has what is known at any moment, and so also after an error.
+ * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Then requests
+ * empty intervals, as runs with an upper bound do. Stores nothing. `found` has what is known at any moment, and so also
+ * after an error.
  * @throws as `probePage` and `planProof` do; RepeatedCursorError if a cursor comes again, or too many pages are equal
  */
 export async function requestPages(
@@ -193,7 +194,7 @@ export function responseLines(page: RequestedPage): string[] {
   return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
 }
 
-/** What a walk found, whose last page is `last`. */
+/** The findings of a walk, whose last page is `last`. */
 export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage): string {
   const reason = at === 'count' ? 'its reports complete the total' : `it has no ${at}`;
   return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${last === undefined ? reason : JSON.stringify(last)}`;

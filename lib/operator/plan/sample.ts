@@ -1,4 +1,4 @@
-/** What a page has besides its reports, for advice on its description. */
+/** The values of a page besides its reports, for advice on its description. */
 
 import { createHash } from 'node:crypto';
 import type { JsonValue } from '../../core/model.ts';

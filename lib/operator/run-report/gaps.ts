@@ -1,4 +1,4 @@
-/** Finds the gaps of a run: periods in which no page was in progress, because its process was stopped, or it waited for its turn. */
+/** Finds the gaps of a run: periods without a page in progress, when its process was stopped or it waited. */
 
 import type { PageEntry } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
@@ -6,7 +6,7 @@ import { epochMsOf } from '../../core/timestamps.ts';
 /** Two moments, in milliseconds since the epoch. */
 export type Period = readonly [from: number, to: number];
 
-/** A shorter period without a page in progress is normal: a function starts, or the state machine takes its next step. */
+/** Shorter periods without a page in progress are normal: a function starts, or the machine takes its next step. */
 const minGapMs = 5_000;
 /** The longest delay before a retry. */
 const maxRetryDelayMs = 300_000;
@@ -35,7 +35,7 @@ export function createGapFinder(startedAt: number) {
   };
 }
 
-/** From the request to the log entry; from `earliest`, if waits and retries explain why the page was not requested before. */
+/** From the request to the log entry; from `earliest`, if waits and retries explain why it was not requested before. */
 function periodOf({ timing, loggedAt, waitedSeconds = 0, failedAttempts = 0 }: PageEntry, earliest: number): Period {
   const to = epochMsOf(loggedAt);
   // Another attempt has requested an adopted page.

@@ -1,6 +1,6 @@
 /**
- * Makes a page: `page.html` with its styles and scripts, and the data that `page.js` shows. A page is self-contained: its content
- * security policy allows only its own styles and scripts, and no network requests.
+ * Makes a page: `page.html` with its styles and scripts, and the data that `page.js` shows. A page is self-contained:
+ * its content security policy allows only its own styles and scripts, and no network requests.
  */
 
 import { createHash } from 'node:crypto';
@@ -42,7 +42,7 @@ export interface ListedRun extends RunView {
   readonly page: { readonly file: string } | { readonly error: UnreadableExport['error'] };
 }
 
-/** What comes from outside is text that cannot end the script element, has no control characters and keeps its direction. */
+/** Outside text cannot end the script element, has no control characters and keeps its direction. */
 export function renderPage(data: PageData): string {
   const json = JSON.stringify(data, (_, value) => (typeof value === 'string' ? toPrintable(value) : value));
   return shell().replace(/(?<= id="data">)(?=<)/, () => json.replaceAll('<', String.raw`\u003c`));

@@ -1,4 +1,4 @@
-/** What the page about a run shows, as JSON: the run, and its pages over time. It contains no secrets, because its sources contain none. */
+/** The data of the page about a run, as JSON: the run, and its pages over time. Its sources contain no secrets. */
 
 import { createHistogram } from 'node:perf_hooks';
 import type { PageEntry, RunRef } from '../../core/model.ts';
@@ -11,7 +11,7 @@ import { createGapFinder } from './gaps.ts';
 /** Its size is bounded, however many pages the run has. */
 export type RunData = Awaited<ReturnType<typeof readRunData>>;
 
-/** What a point has of its pages: sums, or the highest value. Times are in milliseconds. */
+/** The pages of a point: sums, or the highest value. Times are in milliseconds. */
 const measures = {
   /** When the last of the pages was logged, since the epoch. */
   loggedAt: 'max',
@@ -46,7 +46,8 @@ const maxPoints = 2_000;
  */
 export async function readRunData({ log, store }: ExportTarget, view: RunView, onPage: (bytes: number) => void) {
   const latencies = createHistogram({ figures: 3 });
-  // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order of time.
+  // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order
+  // of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
   const finder = createGapFinder(epochMsOf(view.startedAt));

@@ -1,4 +1,4 @@
-/** Writes the page of a run; or into one folder a page per run, and an index of all of them. One run is in memory at a time. */
+/** Writes the page of a run; or into a folder a page per run, and an index. One run is in memory at a time. */
 
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -53,14 +53,15 @@ export async function writeReport(
 
 export interface AllReportsOptions extends ReportOptions {
   readonly directory: string;
-  /** Of each export, the newest ones. */
+  /** How many of the newest runs of each export. */
   readonly maxRuns: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * Writes a page per run, one after the other, and the index last: after an interruption, the one before still leads to pages that exist.
- * A run or an export that cannot be read is a result, not an exception. The exports that need attention come first.
+ * Writes a page per run, one after the other, and the index last: after an interruption, the one before still leads to
+ * pages that exist. A run or an export that cannot be read is a result, not an exception. The exports that need
+ * attention come first.
  */
 export async function writeAllReports(
   target: Target,

@@ -1,6 +1,6 @@
 /**
- * How an API writes dates. `{since}` is included and rounded down to the unit, `{until}` is excluded and rounded up, so that a request
- * selects no less than its bounds say.
+ * How an API writes dates. `{since}` is included and rounded down to the unit, `{until}` is excluded and rounded up, so
+ * that a request selects no less than its bounds say.
  *
  *     "dates": "iso"
  *     "dates": {"form": "yyyy-MM-dd HH:mm", "zone": "America/Los_Angeles"}
@@ -130,8 +130,8 @@ function writeForm(dates: Dates, units: number, unitMs: number): string | number
 const [maxBehindMs, maxAheadMs] = [12 * hourMs, 14 * hourMs];
 
 /**
- * The wall-clock time that is sent for a bound, before it is rounded. In the hour that is repeated in autumn, it is the begin or the end
- * of that hour: the API may take a time in it for either one.
+ * The wall-clock time that is sent for a bound, before it is rounded. In the hour that is repeated in autumn, it is the
+ * begin or the end of that hour: the API may take a time in it for either one.
  */
 function readAs(bound: Bound, epochMs: number, { zone: name }: UnitOfDates): number {
   if (name === undefined) return bound === 'since' ? epochMs - maxBehindMs : epochMs + maxAheadMs;

@@ -1,6 +1,6 @@
 /**
- * The description of an API: how a page is requested, where the next page is, and what responses say. For example, an audit log with
- * JSON pages:
+ * The description of an API: how a page is requested, where the next page is, and what responses say. For example, an
+ * audit log with JSON pages:
  *
  *     {
  *       "request": { "path": "/api/v1/logs", "query": { "since": "{since}", "until": "{until}", "limit": "{size}" } },
@@ -11,7 +11,7 @@
  *       "when": { "error": { "at": "/error" } }
  *     }
  *
- * What a description cannot say is refused with the reason: a run could miss reports, or take an error for its last page.
+ * A description that cannot be true is refused with the reason: a run could miss reports, or end at an error.
  */
 
 import * as z from 'zod/mini';
@@ -75,7 +75,7 @@ const sharedFields = {
   ),
 };
 
-/** Of a service. */
+/** The description of a service. */
 const { request, dates, ...others } = sharedFields;
 export const serviceApiSchema = object({
   request,
@@ -83,7 +83,7 @@ export const serviceApiSchema = object({
   auth: field('How requests are authenticated. The key itself is never in the settings.', authSchema),
   ...others,
 });
-/** Of an export: each field of `request`, `page` and `when` replaces that of the service, and `null` removes it. */
+/** The description of an export. Fields of `request`, `page` and `when` replace the service's; `null` removes one. */
 export const exportApiSchema = object(sharedFields).check(z.meta({ id: 'exports.api' }));
 export type ExportApi = z.infer<typeof exportApiSchema>;
 
@@ -93,7 +93,7 @@ export interface Description extends Api {
   readonly headers: Readonly<Record<string, string>>;
   /** Where responses have the next page, and what is there, for the manifest. Absent: the Report Export Service. */
   readonly pagination?: string;
-  /** The condition of the filter that excludes a date and all later ones. Only the Report Export Service has bounds in its filter. */
+  /** The condition that excludes a date and all later ones. Only the Report Export Service has bounds in its filter. */
   readonly filterUntil?: string | undefined;
   /** The settings that messages name. */
   readonly settings: { readonly address: string; readonly fields: string; readonly cursorSettings: string };
@@ -147,7 +147,7 @@ export const pathsOfWhole = (api: Pick<Api, 'next' | 'page'>): readonly string[]
         .map(([, value]) => value)
     : [];
 
-/** What is wrong with a description whose fields are valid. */
+/** The problems of a description whose fields are valid. */
 export function findContradictions(api: Api): readonly SettingsProblem[] {
   const { request, auth, next, page } = api;
   const kind = kindOf(next);

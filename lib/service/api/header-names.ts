@@ -8,7 +8,7 @@ const reservedHeader =
   /^(accept(-encoding)?|connection|content-.*|date|expect|host|if-.*|keep-alive|proxy-.*|range|te|trailer|transfer-encoding|upgrade|user-agent|x-.*-cursor)$/;
 /** Their values are credentials. */
 const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
-/** So, most likely, are these, but settings are stored in the template. A cursor may have such a name: `X-Continuation-Token`. */
+/** Probably confidential, too, but settings are in the template. A cursor may be called `X-Continuation-Token`. */
 const likelyCredential =
   /(^|[-_.]|api|app|auth|access|client|session|subscription|secret)(key|token|secret)$|(^|[-_.])(password|authorization|credentials?)$/;
 
@@ -17,7 +17,7 @@ const namePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
 export const headerValuePattern = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
 export const headerValueProblem = 'must be printable ASCII characters, without white space at the beginning or end';
 
-/** Whether the exporter or the connection sets the header. A vendor's own, such as `X-…-Cursor`, is not among them. */
+/** Whether the exporter or the connection sets the header. A vendor's own, such as `X-…-Cursor`, is not included. */
 const isConnectionHeader = (name: string): boolean => reservedHeader.test(name.toLowerCase()) && !/^x-/i.test(name);
 
 /** Why settings cannot set a header by this name; undefined if they can. */
@@ -29,7 +29,7 @@ export function problemOfHeaderName(name: string): string | undefined {
   return reservedHeader.test(lowerName) ? 'must not be set: the exporter or the connection sets it' : undefined;
 }
 
-/** Why a description cannot have requests send a header by this name. It may say what is accepted, and send a cursor. */
+/** Why requests of a description cannot send this header. A description may set what is accepted, and a cursor. */
 export const problemOfRequestHeader = (name: string, value: string): string | undefined =>
   /^(accept|x-.*-cursor)$/i.test(name) || (value === '{cursor}' && cursorHeaderName.safeParse(name).success)
     ? undefined

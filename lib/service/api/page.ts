@@ -1,10 +1,10 @@
-/** What a page is: its format, where its reports are, and which responses are pages. */
+/** Pages: their format, the place of their reports, and the responses that are pages. */
 
 import * as z from 'zod/mini';
 import { flag, object, optionalField, type Rule, text } from '../../core/schema/fields.ts';
 import { xmlPath } from './paths.ts';
 
-/** What a format is called in the content type of its pages. */
+/** The name of a format in the content type of its pages. */
 const mediaTypes = {
   xml: ['application/xml', 'text/xml'],
   json: ['application/json'],

@@ -42,7 +42,7 @@ export const isFieldOfReport = (at: string, { format, reports }: ReportsPlace): 
     ? xmlPath.test(`${reports ?? '/a'}${at}`) && !at.includes('[')
     : jsonPath.test(at) && !/[[*]|^\/$/.test(at);
 
-/** Whether a path leads to a report, or into one. Without `reports`, the reports of XML are the child elements of the root. */
+/** Whether a path leads to a report, or into one. Without `reports`, these are the child elements of the root. */
 export function isInReport(path: string, { format, reports }: ReportsPlace): boolean {
   if (path === '') return false;
   if (format === 'json') return reports !== undefined && isWithin(path, reports.replace(/\/\*$/, ''));

@@ -28,7 +28,7 @@ export const authOfReportExport = ({ vendor, send }: Pick<ReportExportSettings, 
   send: send ?? { [headerNames(vendor).apiKey]: '{secret}' },
 });
 
-/** The contract names no status of a page, so any that says success is one. 206 is a part of a page, which the client has not requested. */
+/** The contract names no status of a page, so any success is one, except 206: a part that was not requested. */
 const success = Array.from({ length: 100 }, (_, index) => 200 + index).filter((status) => status !== 206);
 
 /** The cursor is sent in one place only, and with it, the body of every page is the same. */

@@ -15,7 +15,7 @@ import { headerValuePattern, headerValueProblem, problemOfRequestHeader } from '
 
 type Path = SettingsProblem['path'];
 
-/** What a template may contain. `{filter.NAME}` is a field of the export's filter, and `{filter}` the whole of it. */
+/** The placeholders of a template. `{filter.NAME}` is a field of the filter, and `{filter}` the whole filter. */
 const placeholders = '{since}, {since-1}, {until}, {until-1}, {size}, {filter} and {filter.NAME}';
 const placeholderPattern = /\{([A-Za-z][\w.-]*)\}/g;
 
@@ -103,7 +103,7 @@ function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path
   return entries.flatMap(([key, item]) => scalarsIn(item, [...path, key]));
 }
 
-/** The fields of a request; those of further ones may have `{cursor}`. All are optional: a service has defaults for its exports. */
+/** The fields of a request; further ones may have `{cursor}`. All are optional: a service has defaults. */
 function requestFieldsWith(withCursor: boolean) {
   const template = checkedText((value) => findTemplateProblem(value, { withCursor }));
   const parameters = z.record(z.string(), template).check(

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../../core/errors.ts';
 import { SecretProblem } from '../api/auth/secret.ts';
 
-/** The client calls `refresh` after a 401 or 403, so that a key that is rotated during a run is used without a restart. */
+/** The client calls `refresh` after a 401 or 403, so that a rotated key is used without a restart of the run. */
 export interface ApiKeySource {
   /** The beginning of a sentence about it: `The secret reports/api-key`. */
   readonly place?: string;
@@ -13,9 +13,9 @@ export interface ApiKeySource {
   /** The current key, read from its origin. The same as before if it was not rotated. */
   refresh(): Promise<string>;
   /**
-   * For a secret that its use replaces. `change` gets the newest one while no other process changes it, and resolves to what takes its place,
-   * which is stored durably before `update` resolves to it. `assertMaySend` throws once another process may have begun a change. Absent:
-   * it cannot be stored from here.
+   * For a secret that its use replaces. `change` gets the newest one while no other process changes it, and resolves to
+   * what takes its place, which is stored durably before `update` resolves to it. `assertMaySend` throws once another
+   * process may have begun a change. Absent: it cannot be stored from here.
    */
   readonly update?: (change: (newest: string, assertMaySend: () => void) => Promise<string>) => Promise<string>;
 }
@@ -36,10 +36,10 @@ export function readAt<Value>(place = 'The secret', read: () => Value, remedy = 
   }
 }
 
-/** A rotation involves two secrets, and that of a refresh token five. The limit is for sources that return another one for each request. */
+/** A rotation involves two secrets, or five with a refresh token. A source may return another one for each request. */
 const maxRecentKeys = 10;
 
-/** The last secrets that were sent, to be recognized in messages: a service may echo an old key long after its rotation. */
+/** The last secrets that were sent, to be recognized in messages: a service may echo an old key after its rotation. */
 export interface RecentKeys {
   readonly keys: ReadonlySet<string>;
   /** The parts of a secret that are used together. */

@@ -1,7 +1,7 @@
 /**
- * The client of a described API, of which the Report Export Service is one (docs/service-contract.md, section 4.1). Sends one request per
- * page and rejects every response that is not clearly a complete page. Retries are left to the state machine, except for a single one
- * with refreshed credentials.
+ * The client of a described API, of which the Report Export Service is one (docs/service-contract.md, section 4.1).
+ * Sends one request per page and rejects every response that is not clearly a complete page. Retries are left to the
+ * state machine, except for a single one with refreshed credentials.
  */
 
 import { ExportError } from '../../core/errors.ts';
@@ -52,8 +52,8 @@ export interface ServiceClient extends AsyncDisposable {
 /**
  * The client of one export, in local runs and for the commands of operators.
  *
- * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal. Only a Retry-After that has
- * arrived is thrown although the signal is aborted: it binds the caller's other requests, too.
+ * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal. Only a
+ * Retry-After that has arrived is thrown although the signal is aborted: it binds the caller's other requests, too.
  *
  * @example
  * const service = serviceClient({ ...settings, api }, { apiKey: fixedApiKey(key), clock: systemRuntime });
@@ -138,7 +138,7 @@ export function createServiceClient(
   };
 }
 
-/** What a person reads if the service rejects the credentials. Of a token, new ones have been rejected, too. */
+/** The advice if the service rejects the credentials. If they are tokens, new ones have been rejected, too. */
 function rejectionOf(auth: Auth) {
   const { rejected, token } = authKindOf(auth);
   return { rejected, isStored: token === undefined && needsSecret({ auth }) };

@@ -1,7 +1,7 @@
 /**
- * Maps errors of the connection to errors of the export. Nearly always a retry helps; but a response that is not HTTP, or
- * whose headers are too large, breaks the contract; a service that cannot be reached may have another address; and credentials
- * of a proxy or a client certificate may be wrong.
+ * Maps errors of the connection to errors of the export. Nearly always a retry helps; but a response that is not HTTP,
+ * or whose headers are too large, breaks the contract; a service that cannot be reached may have another address; and
+ * credentials of a proxy or a client certificate may be wrong.
  */
 
 import { codeOf, type ErrorName, ExportError } from '../../core/errors.ts';
@@ -30,8 +30,8 @@ interface Explanation {
 }
 
 /**
- * The error to throw for an error of undici. A truncated response may raise an error without a code, so anything unknown counts
- * as a broken connection.
+ * The error to throw for an error of undici. A truncated response may raise an error without a code, so anything
+ * unknown counts as a broken connection.
  */
 export function connectionError(context: ErrorContext, error: unknown, circumstances: Circumstances): unknown {
   const { isLate, timeouts, bytesRead } = circumstances;
@@ -62,8 +62,8 @@ export const rejectsCredentials = (error: unknown): boolean =>
   clientCertificateAlerts.test(codeOf(error)) || (error instanceof ProxyError && error.status === 407);
 
 /**
- * Whether the error may mean that a client certificate was rejected: some servers, such as those of Node.js, send no alert,
- * or it is lost because the request is being sent already.
+ * Whether the error may mean that a client certificate was rejected: some servers, such as those of Node.js, send no
+ * alert, or it is lost because the request is being sent already.
  */
 export const mayRejectCredentials = (error: unknown): boolean =>
   handshakeFailure.test(codeOf(error)) || closedConnection.test(codeOf(error));
@@ -117,7 +117,7 @@ const invalid = (problem: string): Explanation => ({
   remedy: 'Send this message to the operators of the service, or of a proxy or load balancer before it',
 });
 
-/** What the parser says, in its own words only. After a content-length, undici reports any error as a mismatch of lengths. */
+/** The parser's error, in its own words only. After a content-length, undici reports a mismatch of lengths instead. */
 function parserProblem(error: unknown): string {
   const [, reason] = /\(([\w ,'/.-]+)\)$/.exec(error instanceof Error ? error.message : '') ?? [];
   return (
@@ -161,7 +161,8 @@ const unreachable: readonly { readonly codes: RegExp; readonly problem: string; 
     problem: 'refused the connection',
     remedy: 'Check the host name and the port in {setting}, and that the service is running',
   },
-  // OpenSSL's results of a verification, as Node.js names them (nodejs.org/api/tls.html, "X509 certificate error codes").
+  // OpenSSL's results of a verification, as Node.js names them (nodejs.org/api/tls.html, "X509 certificate error
+  // codes").
   {
     codes:
       /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/,

@@ -6,7 +6,7 @@ import { type ApiKeySource, readAt } from './api-key.ts';
 import type { TokenConnection } from './tokens/token-request.ts';
 import { createTokenSource } from './tokens/tokens.ts';
 
-/** What a request is sent with. */
+/** The credentials of a request. */
 export interface Sent {
   readonly headers: Send;
   readonly token: string | undefined;
@@ -20,7 +20,7 @@ export interface CredentialSource {
   destroy(): Promise<void>;
 }
 
-/** What is returned can be sent, and is kept out of messages. @throws ConfigurationError if the secret is not what `auth` needs */
+/** Credentials that can be sent, and are kept out of messages. @throws ConfigurationError if `auth` needs others */
 export function createCredentials(auth: Auth, source: ApiKeySource, connection: TokenConnection): CredentialSource {
   if (!needsSecret({ auth })) {
     const nothing = async () => ({ headers: {}, token: undefined });

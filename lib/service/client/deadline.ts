@@ -6,8 +6,8 @@ import type { Clock } from '../../core/ports.ts';
 const released = new Error('The request is over');
 
 /**
- * Ends a request when its total time is up or its caller aborts, whichever comes first. Each of undici's timeouts covers
- * one phase only, so a body that trickles in steadily would never time out.
+ * Ends a request when its total time is up or its caller aborts, whichever comes first. Each of undici's timeouts
+ * covers one phase only, so a body that trickles in steadily would never time out.
  */
 export function startDeadline(totalMs: number, callerSignal: AbortSignal | undefined, { sleep }: Pick<Clock, 'sleep'>) {
   const controller = new AbortController();

@@ -13,7 +13,7 @@ export interface Server {
   readonly setting: string;
 }
 
-/** What an error is about. */
+/** The subject of an error. */
 export interface ErrorContext {
   /** `page 7 of run 20261120T020000Z-1f3a5cb2d407`, followed by the service's request ID once it is known. */
   readonly label: string;
@@ -29,8 +29,9 @@ const maxMessageLength = 1_000;
 const minSafeguardLength = 20;
 
 /**
- * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is redacted only if it
- * contains a long key, because a short one may also occur in the exporter's own words. `cause` may be any foreign error.
+ * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is redacted only if
+ * it contains a long key, because a short one may also occur in the exporter's own words. `cause` may be any foreign
+ * error.
  */
 export function failure(
   { keys }: ErrorContext,
@@ -52,8 +53,8 @@ export function contractError(context: ErrorContext, problem: string): ExportErr
 }
 
 /**
- * A plain copy of a foreign error, without texts that contain a key: name, code, message, stack and causes. Nothing else:
- * undici's parser errors carry the bytes that could not be parsed.
+ * A plain copy of a foreign error, without texts that contain a key: name, code, message, stack and causes. Nothing
+ * else: undici's parser errors carry the bytes that could not be parsed.
  */
 function presentableCause(cause: unknown, keys: ReadonlySet<string>, maxDepth = 4): Error {
   const shown = (text: string) => presentable(text, keys, maxMessageLength);

@@ -1,4 +1,4 @@
-/** Exchanges with one server: requests under one deadline, over shared connections, with errors of the connection translated. */
+/** Exchanges with one server: requests under one deadline, over shared connections, with translated errors. */
 
 import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
@@ -100,8 +100,8 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
     refreshNetwork,
     explain,
     /**
-     * Sends the request, again if a proxy or the TLS handshake rejects the credentials and there are newer ones. The body of the
-     * last response is no longer needed.
+     * Sends the request, again if a proxy or the TLS handshake rejects the credentials and there are newer ones. The
+     * body of the last response is no longer needed.
      */
     async send(build: BuildRequest): Promise<Response> {
       response?.body.destroy();

@@ -1,4 +1,4 @@
-/** Connections to one server, which requests share. Another pool is created whenever certificates or credentials have changed. */
+/** Shared connections to one server. New certificates or credentials get another pool. */
 
 import { callbackify, isDeepStrictEqual } from 'node:util';
 import type { buildConnector, Dispatcher } from 'undici';
@@ -33,8 +33,8 @@ export function createPools(base: URL, timeouts: Timeouts, createPool: CreatePoo
 }
 
 /**
- * How long to keep an idle connection if the service does not say: long enough for one iteration of the state machine, a
- * large upload or a short wait. If the service closes it earlier, the pool notices before reusing it.
+ * How long to keep an idle connection if the service does not say: long enough for one iteration of the state machine,
+ * a large upload or a short wait. If the service closes it earlier, the pool notices before reusing it.
  */
 const keepAliveMs = 60_000;
 /** The upper limit on what the service says: AWS NAT gateways drop connections after 350 s without traffic. */
@@ -66,7 +66,8 @@ function createConnect(
         callback(error, null);
         return;
       }
-      // As undici does for its own errors: a connection that brought no data may have been rejected for its certificate.
+      // As undici does for its own errors: a connection that brought no data may have been rejected for its
+      // certificate.
       socket.on('error', (cause: Error) => Object.assign(cause, { socket: { bytesRead: socket.bytesRead } }));
       // In TLS 1.3, session tickets arrive after the handshake, new ones for each connection.
       if ('getSession' in socket) {

@@ -33,7 +33,7 @@ interface ProbeDependencies {
   readonly notify?: (text: string) => void;
 }
 
-/** What a run would request. Without `until`, it has no upper bound. */
+/** The period of a run. Without `until`, it has no upper bound. */
 export type ProbedPeriod = Pick<Bounds, 'since'> & Partial<Pick<Bounds, 'until'>>;
 
 /**
@@ -67,7 +67,8 @@ interface Waits {
 
 /**
  * Requests a page, and reads the response to its end. Waits as a service says by Retry-After, for up to a minute.
- * @throws what `ReportService.fetch` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
+ * @throws what `ReportService.fetch` throws; ContractError for another root than expected; ServiceUnavailableError
+ *   after 30 s
  */
 export async function probePage(
   service: ReportService,

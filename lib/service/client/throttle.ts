@@ -1,4 +1,4 @@
-/** Holds back the requests of a client while the service has asked it to wait: a Retry-After is a minimum for all of them. */
+/** Holds back the requests of a client while a Retry-After lasts, which is a minimum for all of them. */
 
 import type { Clock } from '../../core/ports.ts';
 import { type ErrorContext, failure } from './errors.ts';

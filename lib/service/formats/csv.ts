@@ -1,18 +1,21 @@
 /**
- * Checks that a page is a CSV table (RFC 4180), in which all rows have as many fields as the first. Commas separate them, or the
+ * Checks that a page is a CSV table (RFC 4180), in which all rows have as many fields as the first. Commas separate
+ * them, or the
  * `delimiter`. For example
  *
  *     id,text
  *     1,"two
  *     lines, and a ""quote"""
  *
- * has one report: the first row contains the names of the columns, by which another table is recognized, of an error for
- * example. With `"reports": "/*"` it is a report too, and a page without rows is empty. There are no paths.
+ * has one report: the first row contains the names of the columns, by which another table is recognized, of an error
+ * for example. With `"reports": "/*"` it is a report too, and a page without rows is empty. There are no paths.
  *
- * Line breaks outside quotes are all CRLF or all LF. The last row may have none, and a blank line may follow it. So a page that is cut
- * off looks complete: only its length or its transfer encoding shows that, and one of them is required.
+ * Line breaks outside quotes are all CRLF or all LF. The last row may have none, and a blank line may follow it. So a
+ * page that is cut off looks complete: only its length or its transfer encoding shows that, and one of them is
+ * required.
  *
- * Written here because csv-parse and papaparse accept NUL characters and other encodings, and hold whole fields in memory.
+ * Written here because csv-parse and papaparse accept NUL characters and other encodings, and hold whole fields in
+ * memory.
  */
 
 import { checkText, type CreateCheck, maxValueLength } from './format-check.ts';

@@ -1,7 +1,7 @@
 /**
- * A digest of reports, by which pages are compared: two pages with other cursors around the same reports have the same one. It is no
- * proof against a service that wants two pages to look equal, and need not be. So only the beginning is compared in full, and
- * of the rest the length: everything would take as long as the parser takes.
+ * A digest of reports, by which pages are compared: two pages with other cursors around the same reports have the same
+ * one. It is no proof against a service that wants two pages to look equal, and need not be. So only the beginning is
+ * compared in full, and of the rest the length: everything would take as long as the parser takes.
  */
 
 import type { Token } from './json-tokens.ts';

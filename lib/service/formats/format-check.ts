@@ -18,7 +18,7 @@ export interface PageContent {
   readonly reports: number | null;
   /** The name of the root element, with its namespace; of CSV, the first row. null: the format has none. */
   readonly rootName: string | null;
-  /** What is at one of the paths that were asked for. */
+  /** The value at one of the requested paths. */
   readonly value: (path: string) => PathValue;
   /** The value in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
   readonly inLastReport?: PathValue;
@@ -61,7 +61,7 @@ export const maxValueLength = 64 * 1024;
 interface TextReader {
   /** Returns a problem in the text, or undefined. */
   read(text: string): string | undefined;
-  /** The text is over. Returns a problem of the text as a whole, or its contents; what is absent, the format does not have. */
+  /** The text is over. Returns a problem of the whole text, or its contents; the format lacks absent fields. */
   end(): string | Partial<PageContent>;
   /** How many characters of the last text were read when the problem was found. Absent: none. */
   readonly charactersRead?: () => number;
@@ -70,8 +70,8 @@ interface TextReader {
 }
 
 /**
- * How much is decoded at a time. Text that is being parsed survives garbage collections, and V8 then grows its heap: with
- * the 64 KiB chunks of the connection, a page of 2 GB takes about 100 MB more.
+ * How much is decoded at a time. Text that is being parsed survives garbage collections, and V8 then grows its heap:
+ * with the 64 KiB chunks of the connection, a page of 2 GB takes about 100 MB more.
  */
 const pieceBytes = 8 * 1024;
 

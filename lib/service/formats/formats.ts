@@ -10,7 +10,7 @@ import type { CreateCheck, FormatCheck, PageContent } from './format-check.ts';
 import { createXmlFormatCheck } from './xml.ts';
 
 interface Format {
-  /** What a page is called in messages. */
+  /** The name of a page in messages. */
   readonly document: string;
   /** Its library takes time to load, which delays the first request. */
   readonly load: () => Promise<CreateCheck>;
@@ -33,7 +33,7 @@ export interface PageCheck extends FormatCheck {
   readonly document: string;
 }
 
-/** Creates the check of one page. Undefined: nothing is known of its bytes. `present` quotes names from the page in problems. */
+/** Creates the check of one page. Undefined: its bytes are not checked. `present` quotes names in problems. */
 export type CreatePageCheck = (present: (name: string) => string) => PageCheck | undefined;
 
 export async function loadPageCheck(api: Pick<Api, 'page' | 'next' | 'last' | 'when'>): Promise<CreatePageCheck> {

@@ -71,7 +71,10 @@ export function partsIn({ parts, found, key }: OpenValue): readonly Part[] {
   return inside;
 }
 
-/** Adds a value to the one that it is part of, unless it is an item that is not selected. Returns a problem, or undefined. */
+/**
+ * Adds a value to the one that it is part of, unless it is an item that is not selected. Returns a problem, or
+ * undefined.
+ */
 export function addFound(parent: Found, part: Part, found: Found): string | undefined {
   const { name, item, path } = part;
   const isSelection = typeof item === 'object';

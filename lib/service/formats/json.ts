@@ -30,7 +30,7 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
   const at = (part: Part | undefined): Found | undefined =>
     part?.parent === undefined ? part && reader.document() : at(part.parent)?.parts.get(part.name);
 
-  /** Whether there is what contains the part. What is in a selected item has its place in the list, even if there is no such item. */
+  /** Whether the container of the part exists. Parts of a selected item have their place, even without such an item. */
   const hasPlace = (part: Part): boolean => {
     let selected: Part | undefined = part;
     while (selected !== undefined && selected.item === undefined) selected = selected.parent;

@@ -1,6 +1,6 @@
 /**
- * Reads the text of a single well-formed XML document with saxes, and counts its reports: the child elements of the root
- * (docs/service-contract.md, section 2.3).
+ * Reads the text of a single well-formed XML document with saxes, and counts its reports: the child elements of the
+ * root (docs/service-contract.md, section 2.3).
  *
  * A response without a length may be truncated unnoticed; only the end tag of the root shows that it is complete.
  * Namespaces are not checked, except for that of the root, entities are not expanded, and DTDs are not read.
@@ -18,8 +18,8 @@ export interface XmlDocument {
   /** How many child elements of the root have started. An entity that stands for elements does not count. */
   readonly reports: number;
   /**
-   * The name of the root, whatever its prefix: `reports`, or `{http://example.com/ns}reports` in a namespace. With a prefix
-   * that the root does not declare, the name as it is. Valid once the root's start tag has been read.
+   * The name of the root, whatever its prefix: `reports`, or `{http://example.com/ns}reports` in a namespace. With a
+   * prefix that the root does not declare, the name as it is. Valid once the root's start tag has been read.
    */
   readonly rootName: string;
 }
@@ -156,8 +156,8 @@ function listenToElements(parser: SaxesParser, { progress, report, listener }: L
   });
   if (listener === undefined) return;
   parser.on('opentag', () => report(listener.endTag()));
-  // Not by `on`, which assigns to a computed name: with more than seven of these, V8 makes the parser a hash table, and a
-  // page takes several times as long. The same holds for calls of `on` after these lines.
+  // Not by `on`, which assigns to a computed name: with more than seven of these, V8 makes the parser a hash table, and
+  // a page takes several times as long. The same holds for calls of `on` after these lines.
   const handlers = parser as unknown as ParserHandlers;
   handlers.textHandler = (text) => report(listener.text(text));
   handlers.cdataHandler = handlers.textHandler;
@@ -179,7 +179,7 @@ function expandedName(name: string, namespace: string): string {
   return namespace === '' ? name : `{${namespace}}${prefixedName.exec(name)?.[2] ?? name}`;
 }
 
-/** A message of saxes in which the name from the document is quoted. The name follows a colon: `unclosed tag: reports`. */
+/** A message of saxes with the name from the document quoted. The name follows a colon: `unclosed tag: reports`. */
 function quoteName(message: string, quote: (name: string) => string): string {
   const [, problem, name, end] = /^([a-z ]+: )(.*?)(\.?)$/s.exec(message) ?? [];
   return problem === undefined || name === undefined ? message : `${problem}${quote(name)}${end}`;
@@ -203,9 +203,9 @@ interface ParserBuffers {
 const mayDeclare = (doctype: string): boolean => /["'[]/.test(doctype);
 
 /**
- * Drops the text that saxes has buffered, if it is not needed: it would hold a comment of a gigabyte, although there is no
- * listener for it. saxes never looks into that text, except in the XML declaration. An attribute is then reported without
- * it. In the prolog, the text may be a part of the DOCTYPE: if it may declare something, a bracket remains.
+ * Drops the text that saxes has buffered, if it is not needed: it would hold a comment of a gigabyte, although there is
+ * no listener for it. saxes never looks into that text, except in the XML declaration. An attribute is then reported
+ * without it. In the prolog, the text may be a part of the DOCTYPE: if it may declare something, a bracket remains.
  * Returns a problem if the rest is too long.
  */
 function limitBuffers(parser: SaxesParser, progress: Progress, isReading: boolean): string | undefined {

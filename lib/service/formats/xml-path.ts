@@ -79,7 +79,7 @@ export function addText(target: Target, text: string): string | undefined {
   return target.text.length > maxValueLength ? `the value at ${target.path} is too long` : undefined;
 }
 
-/** `others`: an element without text is not empty if a value inside it has been found, such as one of its attributes. */
+/** `others`: an element without text is not empty if a value inside it, such as an attribute, has been found. */
 export function valueOf(target: Target | undefined, others: readonly Target[] = []): PathValue {
   const parent = target?.hasParent ?? false;
   if (target === undefined || target.count === 0) return { parent };

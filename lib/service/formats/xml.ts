@@ -13,8 +13,8 @@
  * `reports` is any element. Names are compared without their prefix, whatever its namespace. The text of an element
  * includes that of the elements inside it.
  *
- * An entity or the default of an attribute could hide a value, so with paths of values, a DOCTYPE with declarations or the
- * address of a DTD is refused.
+ * An entity or the default of an attribute could hide a value, so with paths of values, a DOCTYPE with declarations or
+ * the address of a DTD is refused.
  *
  * Without paths, the child elements of the root are the reports.
  */

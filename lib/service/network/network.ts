@@ -36,7 +36,7 @@ export interface NetworkSource {
 /** A direct connection that trusts the public certificate authorities. */
 export const directNetwork: NetworkSource = { get: async () => ({}), refresh: async () => ({}) };
 
-/** `through proxy http://proxy.example.com:3128; client certificate exporter (until …)`; empty for a direct connection. */
+/** `through proxy http://proxy.example.com:3128; client certificate exporter (until …)`; empty without either. */
 export function describeNetwork({ proxy, ca, clientCertificate }: ServiceNetwork): string {
   const parts = [
     proxy && `through proxy ${proxy.origin}${proxy.credentials === undefined ? '' : ' with credentials'}`,

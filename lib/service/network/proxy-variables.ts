@@ -1,7 +1,7 @@
 /**
- * The proxy in the standard variables HTTPS_PROXY and NO_PROXY, with the rules of curl: the lower-case name comes first, and
- * an empty variable means no proxy. HTTP_PROXY is for http, which only services on the loopback interface have. As in Go,
- * those are never requested through a proxy.
+ * The proxy in the standard variables HTTPS_PROXY and NO_PROXY, with the rules of curl: the lower-case name comes
+ * first, and an empty variable means no proxy. HTTP_PROXY is for http, which only services on the loopback interface
+ * have. As in Go, those are never requested through a proxy.
  *
  * Not with a library: proxy-from-env reads the variables of the process and does not apply `example.com` to subdomains,
  * and undici has the rule only inside an agent that opens its own tunnels.
@@ -33,7 +33,7 @@ export function proxyCredentialsFor(origin: string, env: NodeJS.ProcessEnv): Pro
     .find((credentials) => credentials !== undefined);
 }
 
-/** As in curl, the scheme may be missing. Without it, `user:` would pass for one. */
+/** The scheme may be missing, as in curl. Without it, `user:` would pass for one. */
 const parseUrl = (value: string): URL | null =>
   URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`);
 

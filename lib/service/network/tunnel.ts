@@ -1,9 +1,9 @@
 /**
- * Opens a tunnel to the service through an HTTP proxy (CONNECT, RFC 9110, section 9.3.6). The proxy sees host name and port
- * of the service, but neither requests nor the API key, because TLS begins within the tunnel.
+ * Opens a tunnel to the service through an HTTP proxy (CONNECT, RFC 9110, section 9.3.6). The proxy sees host name and
+ * port of the service, but neither requests nor the API key, because TLS begins within the tunnel.
  *
- * Not with undici's ProxyAgent: it needs undici's index, loads SOCKS, opens the TLS connections itself, so that sessions are not
- * resumed, and reports the status of a rejected CONNECT only as part of a message.
+ * Not with undici's ProxyAgent: it needs undici's index, loads SOCKS, opens the TLS connections itself, so that
+ * sessions are not resumed, and reports the status of a rejected CONNECT only as part of a message.
  */
 
 import { once } from 'node:events';

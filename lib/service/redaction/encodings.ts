@@ -2,8 +2,8 @@
 
 export interface Encoding {
   /**
-   * The exact inverse, except for letter case. So any composition of encodings is undone, one after the other. Decodes at
-   * least `length` characters at a time. Absent: the search ignores this encoding anyway.
+   * The exact inverse, except for letter case. So any composition of encodings is undone, one after the other. Decodes
+   * at least `length` characters at a time. Absent: the search ignores this encoding anyway.
    */
   readonly decode?: (text: string, length: number) => string;
   /** All forms that one text may have. */
@@ -32,8 +32,8 @@ export const encodings: readonly Encoding[] = [
 export const toHex = (text: string): string => Buffer.from(text).toString('hex');
 
 /**
- * `text` in Base64, at each of the three byte offsets at which it can start within the encoded text. Only the characters that
- * it alone determines.
+ * `text` in Base64, at each of the three byte offsets at which it can start within the encoded text. Only the
+ * characters that it alone determines.
  */
 export function base64Of(text: string): readonly string[] {
   return [0, 1, 2].map((offset) => {
@@ -42,7 +42,9 @@ export function base64Of(text: string): readonly string[] {
   });
 }
 
-/** Without what may wrap or interleave a key, or divide an escape: white space, control characters and invisible ones. */
+/**
+ * Without what may wrap or interleave a key, or divide an escape: white space, control characters and invisible ones.
+ */
 export const squeeze = (text: string): string => text.replace(/[\s\p{C}]+/gu, '');
 
 const wrap = (text: string, lineBreak: string) => (width: number) =>

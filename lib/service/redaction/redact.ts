@@ -1,11 +1,11 @@
 /**
- * Keeps API keys out of messages. A service may repeat the key in an error page or a header, in any encoding, and no list of
- * patterns finds them all. So foreign text that contains a part of a key is redacted as a whole: redacting too much costs
- * nothing.
+ * Keeps API keys out of messages. A service may repeat the key in an error page or a header, in any encoding, and no
+ * list of patterns finds them all. So foreign text that contains a part of a key is redacted as a whole: redacting too
+ * much costs nothing.
  *
- * Only letters and digits are compared, without their case. The text is decoded up to four times in every order: escapes of
- * JSON, URLs and HTML, hexadecimal, Base64. Base64 whose case was changed cannot be decoded, and is compared with the Base64
- * of the key. docs/guarantees.md ("External input is bounded") states what holds.
+ * Only letters and digits are compared, without their case. The text is decoded up to four times in every order:
+ * escapes of JSON, URLs and HTML, hexadecimal, Base64. Base64 whose case was changed cannot be decoded, and is compared
+ * with the Base64 of the key. docs/guarantees.md ("External input is bounded") states what holds.
  */
 
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -25,7 +25,7 @@ export function presentable(text: string, keys: Iterable<string>, maxLength: num
   return containsPart(start, keys) ? redacted : truncate(toPrintable(start), maxLength);
 }
 
-/** Whether `text` contains eight consecutive letters and digits of a key, or all those of a shorter key, in any encoding. */
+/** Whether `text` contains eight consecutive letters and digits of a key, or a whole shorter key, in any encoding. */
 export function containsPart(text: string, keys: Iterable<string>): boolean {
   const forms = [...keys].flatMap(allFormsOf);
   if (forms.length === 0 || text === '') return false;
@@ -42,7 +42,7 @@ export function containsPart(text: string, keys: Iterable<string>): boolean {
 /** Shorter keys may occur in a cursor or a content type by chance, and no run may fail because of that. */
 const minDetectableLength = 12;
 
-/** Whether `text` contains all letters and digits of a key, in any encoding. False for a key with less than `minLength`. */
+/** Whether `text` contains all letters and digits of a key, in any encoding. False for one shorter than `minLength`. */
 export function containsKey(text: string, keys: Iterable<string>, minLength = minDetectableLength): boolean {
   const forms = [...keys].filter((key) => lettersAndDigits(key).length >= minLength).flatMap(formsOf);
   if (forms.length === 0) return false;
@@ -62,8 +62,8 @@ const maxDepth = 4;
 const maxDecodedLength = 256 * 1024;
 
 /**
- * The same for a text whose rejection fails a run, as a multiple of its length. A cursor of 64 Ki characters that is full of
- * nested escapes needs less.
+ * The same for a text whose rejection fails a run, as a multiple of its length. A cursor of 64 Ki characters that is
+ * full of nested escapes needs less.
  */
 const maxExpansion = 256;
 
@@ -111,7 +111,8 @@ const formsOf = cachedByKey((key) => [key, toHex(key), ...base64Of(key)]);
 const maxReencodedLength = 256;
 
 /**
- * In addition, the key in Base64, also after another encoding: if the Base64 was changed to capitals, it cannot be decoded.
+ * In addition, the key in Base64, also after another encoding: if the Base64 was changed to capitals, it cannot be
+ * decoded.
  */
 const allFormsOf = cachedByKey((key) => {
   const start = key.slice(0, maxReencodedLength);

@@ -1,13 +1,13 @@
 /**
- * Encodes and decodes cursors in the form of docs/service-contract.md, section 2.2: 13 digits, a comma, hyphenated groups
- * of hexadecimal digits.
+ * Encodes and decodes cursors in the form of docs/service-contract.md, section 2.2: 13 digits, a comma, hyphenated
+ * groups of hexadecimal digits.
  *
  *     1763604000000,00000001-2b0d-5f0c-9d1e-0b7a2c44e913
  *     date          ordinal  HMAC
  *
  * A cursor is self-contained, so the service can restart between two pages. Date and ordinal are the position after the
- * last report sent. The HMAC covers these, the vendor, the seed and the request: a forged cursor, or one sent with another
- * filter, format, container or size (section 4.1, rule 6), is rejected.
+ * last report sent. The HMAC covers these, the vendor, the seed and the request: a forged cursor, or one sent with
+ * another filter, format, container or size (section 4.1, rule 6), is rejected.
  */
 
 import { createHmac } from 'node:crypto';

@@ -1,7 +1,7 @@
 /**
- * The reports that the simulator serves: a timeline that can be read from any position, without loading a body before it
- * is sent. The contract says only that a report has a date (docs/service-contract.md, section 2.1). The order by date, and
- * by ordinal among equal dates, is an assumption.
+ * The reports that the simulator serves: a timeline that can be read from any position, without loading a body before
+ * it is sent. The contract says only that a report has a date (docs/service-contract.md, section 2.1). The order by
+ * date, and by ordinal among equal dates, is an assumption.
  */
 
 /** A point in the timeline: before the report with this date and ordinal. */

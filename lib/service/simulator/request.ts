@@ -2,7 +2,8 @@
  * Reads and validates an export request (docs/service-contract.md, sections 2.1 and 4.1). Everything that the contract
  * does not show is rejected, so that a mistake of the client fails here and not in production. Assumptions where the
  * contract is silent:
- * - `filter`, `filter.date.gte`, `format` and `container` are required, as in every shown request. XML and NONE are their
+ * - `filter`, `filter.date.gte`, `format` and `container` are required, as in every shown request. XML and NONE are
+ *   their
  *   only values. Unknown fields are rejected.
  * - `filter.date` also accepts `lt` and `lte`. `filter.type` selects by equality, because generated reports have types.
  * - Query parameters other than `cursor` are ignored. A plain comma in the cursor is accepted like `%2C`.
@@ -17,8 +18,8 @@ const maxBodyBytes = 64 * 1_024;
 const defaultPageSize = 100;
 
 /**
- * The contract shows neither error codes nor error bodies nor error conditions (docs/service-contract.md, sections 4.1 and 7),
- * so this whole table is an assumption: what a careful service would do.
+ * The contract shows neither error codes nor error bodies nor error conditions (docs/service-contract.md, sections 4.1
+ * and 7), so this whole table is an assumption: what a careful service would do.
  */
 const statuses = {
   /** The key is missing, repeated or wrong (section 5: every request carries it). */
@@ -35,7 +36,7 @@ const statuses = {
   invalid_json: 400,
   /** A field is missing, wrong, out of range, or not shown by the contract (section 2.1). */
   invalid_request: 400,
-  /** Malformed, not issued by this service, or sent with another filter, format, container or size (section 4.1, rule 6). */
+  /** Malformed, of another service, or sent with another filter, format, container or size (section 4.1, rule 6). */
   invalid_cursor: 400,
   /** The simulator itself failed, for example because a report can no longer be read. */
   internal_error: 500,

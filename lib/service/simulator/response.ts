@@ -22,12 +22,12 @@ export interface PreparedResponse {
   readonly reportIds: readonly string[];
 }
 
-/** What an API makes of a valid request. */
+/** The response of an API to a valid request. */
 interface ValidRequest {
   readonly cursor: string | undefined;
   /** False of a request for an access token. */
   readonly isForPage: boolean;
-  /** The response as of the time of the request, without the headers of every response. @throws Rejection invalid_cursor */
+  /** The response as of the time of the request, without common headers. @throws Rejection invalid_cursor */
   readonly answer: () => PreparedResponse;
 }
 
@@ -41,8 +41,8 @@ export interface Page {
 }
 
 /**
- * Selects the matching reports from `start`, at most `limit`, that exist at the time `at`. The next page starts after the
- * last report of this one, so reports that arrive later with later dates extend the result and never shift it.
+ * Selects the matching reports from `start`, at most `limit`, that exist at the time `at`. The next page starts after
+ * the last report of this one, so reports that arrive later with later dates extend the result and never shift it.
  */
 export function selectPage(
   source: ReportSource,
@@ -65,8 +65,8 @@ const documentStart = Buffer.from('<?xml version="1.0" encoding="UTF-8"?>\n<repo
 const documentEnd = Buffer.from('</reports>');
 
 /**
- * A page as a 200 response (an assumption: the contract shows no status): a `reports` element that contains the reports unchanged, with
- * nothing between them. It carries the cursor header only if more matching reports remain.
+ * A page as a 200 response (an assumption: the contract shows no status): a `reports` element that contains the reports
+ * unchanged, with nothing between them. It carries the cursor header only if more matching reports remain.
  */
 export function pageResponse({ reports }: Page, cursorHeader: string, cursor: string | undefined): PreparedResponse {
   // Known without reading a report.
@@ -102,7 +102,7 @@ export function rejectionResponse(rejection: Rejection): PreparedResponse {
   };
 }
 
-/** Those of every response. */
+/** The headers of every response. */
 export function commonHeaders(now: number): Headers {
   return [
     ['date', new Date(now).toUTCString()],

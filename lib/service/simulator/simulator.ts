@@ -41,7 +41,7 @@ export interface SimulatorOptions {
   readonly reports: ReportSource;
   /** Signs the cursors: an instance with another seed rejects them. Default 1. */
   readonly seed?: string | number;
-  /** Milliseconds since the epoch. Decides which reports exist, and sets the `date` header. Default: the system clock. */
+  /** Milliseconds since the epoch. Decides which reports exist, and sets `date`. Default: the system clock. */
   readonly now?: () => number;
   /** Tests serve other APIs. Default: the Report Export Service. */
   readonly validate?: Validate;
@@ -53,7 +53,7 @@ export interface SimulatorOptions {
 
 type Send = (response: ServerResponse, reply: Reply, signal: AbortSignal) => Promise<void>;
 
-/** What a request is answered with. */
+/** The answer to a request. */
 export interface Reply {
   readonly received: ReceivedRequest;
   /** Whether it is a valid request for a page. Its cursor need not be. */

@@ -5,7 +5,7 @@ const app = new App();
 try {
   new ReportExporterStack(app, 'ReportExporter', {
     settings: app.node.tryGetContext('reportExporter'),
-    // Those of the AWS profile. Write them here to deploy to no other account or region.
+    // Account and region of the AWS profile. Write them here to deploy to no others.
     env: { account: process.env.CDK_DEFAULT_ACCOUNT, region: process.env.CDK_DEFAULT_REGION },
   });
 } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * HTTP Basic (RFC 7617). The secret is `user:password`, or JSON with these two fields. Either may be empty: of many APIs, the key is the
- * user, and there is no password. `{token}` is their Base64.
+ * HTTP Basic (RFC 7617). The secret is `user:password`, or JSON with these two fields. Either may be empty: of many
+ * APIs, the key is the user, and there is no password. `{token}` is their Base64.
  */
 
 import type * as z from 'zod/mini';

@@ -1,6 +1,7 @@
 /**
  * An assertion that the secret, a private key, signs. It is exchanged for a token (RFC 7523, section 2.1):
- * `grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJh…`; or, without `tokenUrl`, it is the token itself.
+ * `grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJh…`; or, without `tokenUrl`, it is the token
+ * itself.
  */
 
 import type * as z from 'zod/mini';

@@ -1,4 +1,4 @@
-/** What every kind of authentication has: a kind is a file, and the table of kinds in `kinds.ts` is the only place that knows them. */
+/** The interface of a kind of authentication. A kind is a file; only the table in `kinds.ts` knows all of them. */
 
 import * as z from 'zod/mini';
 import type { JsonObject } from '../../../core/model.ts';
@@ -7,11 +7,11 @@ import type { PathValue } from '../response-facts.ts';
 import type { Secret } from './secret.ts';
 import type { Send } from './send.ts';
 
-/** What a kind reads of the secret, by the names of its own fields. */
+/** The parts of the secret that a kind reads, by the names of its own fields. */
 export type SecretParts = Readonly<Record<string, string>>;
 
 export interface AuthKind<Auth> {
-  /** What is wrong with settings that are valid by themselves. */
+  /** The problems of settings that are valid by themselves. */
   readonly rules?: (auth: Auth) => readonly Rule[];
   /** The headers of requests unless settings have `send`. Absent: they must. */
   readonly send?: Send;
@@ -19,7 +19,7 @@ export interface AuthKind<Auth> {
   readonly hasNoSecret?: true;
   /** Whether a use may replace the secret. */
   readonly renewsSecret?: (auth: Auth) => boolean;
-  /** What a person calls the secret: `client secret`. `isJson`: other fields of it are sent, too. */
+  /** The usual name of the secret: `client secret`. `isJson`: other fields of it are sent, too. */
   readonly secretName: (auth: Auth, isJson: boolean) => string;
   /** What it needs of the secret besides what `send` names. @throws SecretProblem */
   readonly read?: (auth: Auth, secret: Secret) => SecretParts;
@@ -33,7 +33,7 @@ export interface AuthKind<Auth> {
 
 /** How a token is obtained. The client sends the request, signs, and shares the token. */
 export interface TokenKind<Auth> {
-  /** Where it is requested: an address of its own, or a path of the service. undefined: the assertion itself is the token. */
+  /** Where it is requested: an address of its own, or a path of the service. undefined: the assertion is the token. */
   readonly server: (auth: Auth) => TokenServer | undefined;
   readonly request: (auth: Auth, parts: SecretParts) => TokenRequest;
   /** Where the response has what `read` asks for. */
@@ -67,7 +67,7 @@ export interface Assertion {
 
 export interface TokenResponse {
   readonly value: (path: string) => PathValue;
-  /** The seconds until the instant that is at the path, which may also be a number of seconds; undefined if it is neither. */
+  /** The seconds until the instant at the path, which may be a number of seconds; undefined if it is neither. */
   readonly seconds: (path: string) => number | undefined;
 }
 

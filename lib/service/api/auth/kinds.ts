@@ -1,4 +1,4 @@
-/** The kinds of authentication: the only place that knows them all. A new one is a file, and a line in each of these two lists. */
+/** The kinds of authentication, in the only place that knows them all. A new one is a file, and a line in each list. */
 
 import type * as z from 'zod/mini';
 import { findBroken, oneKindOf, type SettingsProblem } from '../../../core/schema/fields.ts';
@@ -55,7 +55,7 @@ export function tokenUrlOf(auth: Auth): string | undefined {
   return server !== undefined && 'url' in server ? server.url : undefined;
 }
 
-/** What is wrong with settings that are valid by themselves. */
+/** The problems of settings that are valid by themselves. */
 export function findAuthProblems(auth: Auth): readonly SettingsProblem[] {
   const { rules, token, derive } = authKindOf(auth);
   const hasToken = token !== undefined || derive !== undefined;
@@ -80,7 +80,7 @@ function nameOfSecret(auth: Auth): string {
   return fields.length === 0 ? name : `${name}, as JSON with ${fields.join(', ')}`;
 }
 
-/** What a secret gives. */
+/** The credentials in a secret. */
 export interface Credentials {
   /** The headers of requests. Those with a token that must be obtained only if it is given. */
   readonly headers: Send;

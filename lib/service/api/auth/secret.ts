@@ -1,17 +1,17 @@
 /**
- * The secret of a service, and what settings name of it: `{secret}` is the whole text, `{secret.app}` a field of a secret that is JSON.
- * Only what is named, or what a kind of authentication reads, is secret.
+ * The secret of a service, and what settings name of it: `{secret}` is the whole text, `{secret.app}` a field of a
+ * secret that is JSON. Only what is named, or what a kind of authentication reads, is secret.
  */
 
 import type { JsonObject, JsonValue } from '../../../core/model.ts';
 
 export interface Secret {
   readonly text: string;
-  /** Of a JSON object. undefined: the secret is a text. */
+  /** The fields of a JSON object. undefined: the secret is a text. */
   readonly fields: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What is wrong with a secret, without any of it. The message completes a sentence about its place. */
+/** The problem of a secret, without any of it. The message completes a sentence about its place. */
 export class SecretProblem extends Error {}
 
 export function parseSecret(text: string): Secret {
@@ -40,7 +40,7 @@ export function secretField({ fields = {} }: Secret, field: string, { mayBeEmpty
 
 const placeholder = /\{(?:secret(?:\.([^{}]+))?|token)\}/g;
 
-/** What is no placeholder, although it looks like one. */
+/** Text that looks like a placeholder, and is none. */
 export const unknownPlaceholder = (template: string): string | undefined =>
   (/(?:\$\{|\{\{)[^{}]*\}*/.exec(template) ?? /\{[^{}]*\}/.exec(template.replaceAll(placeholder, '')))?.[0];
 
@@ -73,7 +73,7 @@ export function fillJson<Value extends JsonValue>(
 /** Shorter parts of credentials occur elsewhere by chance: a text that contains one does not show the credentials. */
 const minSearchedLength = 8;
 
-/** The values of which none may be shown. A part is not searched by itself if it is short; a secret without parts always is. */
+/** Values that must not be shown. A short part is not searched by itself; a secret without parts always is. */
 export const searchedValues = (values: readonly string[]): readonly string[] => {
   const different = [...new Set(values)];
   return different.length < 2 ? different : different.filter(({ length }) => length >= minSearchedLength);

@@ -1,5 +1,6 @@
 /**
- * Where credentials go: headers with `{secret}`, `{secret.app}`, and `{token}`, which is what the kind makes of the secret.
+ * Where credentials go: headers with `{secret}`, `{secret.app}`, and `{token}`, which is what the kind makes of the
+ * secret.
  *
  *     {"DD-API-KEY": "{secret.api}", "DD-APPLICATION-KEY": "{secret.app}"}
  *     {"Authorization": "Bearer {token}", "developer-token": "{secret.developer}"}
@@ -45,7 +46,7 @@ const sendField = {
   example: { 'DD-API-KEY': '{secret.api}', 'DD-APPLICATION-KEY': '{secret.app}' },
 };
 
-/** Of a kind that sends `usual` otherwise. */
+/** The field `send` of a kind that sends `usual` otherwise. */
 export const optionalSend = (usual: Send) =>
   optionalField(`${sendField.description} Without it, \`${JSON.stringify(usual)}\`.`, sendSchema, {
     example: sendField.example,

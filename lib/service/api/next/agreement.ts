@@ -42,9 +42,9 @@ function answerOf(last: Condition | undefined, { value }: Found, page: PageFacts
 
 const describe = (last: Condition | undefined): string => `last: ${JSON.stringify(last)}`;
 
-/** Whether the condition that holds is about the next page itself: a certain text there, or the cursor of the request. */
+/** Whether the condition that holds is about the next page: a certain text there, or the cursor of the request. */
 const isAbout = (part: ConditionPart | undefined, { place }: Found): boolean =>
-  // That there is anything would make every page the last one.
+  // The mere presence of a value would make every page the last one.
   part?.is !== undefined &&
   place !== undefined &&
   part.at === place.at &&

@@ -11,8 +11,8 @@
  *     {"from": "body", "at": "/data/items/pageInfo/endCursor", "to": {"body": "/variables/after"}, "alsoOnLast": true}
  *     with "last": {"at": "/data/items/pageInfo/hasNextPage", "is": false}
  *
- * Without `last`, the last page has nothing there, but what would contain it. Refused: a boolean, an object or a list as a text, and a
- * body without a place for the next page.
+ * Without `last`, the last page has nothing there, but what would contain it. Refused: a boolean, an object or a list
+ * as a text, and a body without a place for the next page.
  */
 
 import * as z from 'zod/mini';

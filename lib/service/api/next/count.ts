@@ -7,9 +7,9 @@
  *     X-Total-Count: 5
  *     {"from": "count", "to": {"query": "offset"}, "first": 0, "step": "reports", "total": {"header": "X-Total-Count"}}
  *
- * The last page is the one with which the reports sum to the total, and the page after it must have none. Refused: a page without a
- * total. The walk starts over if the total changes, or if pages do not add up to it. Nothing is kept between two pages but their cursor,
- * so that it says what the pages before have shown.
+ * The last page is the one with which the reports sum to the total, and the page after it must have none. Refused: a
+ * page without a total. The walk starts over if the total changes, or if pages do not add up to it. Nothing is kept
+ * between two pages but their cursor, so that it says what the pages before have shown.
  */
 
 import * as z from 'zod/mini';
@@ -155,7 +155,7 @@ function rulesOfPage({ next, page, when }: Described<Counted>): readonly Rule[] 
   ];
 }
 
-/** What a cursor says: `3 (200 of 250 by 100)` is for page 3, if 200 of 250 reports are on the pages before, of 100 each. */
+/** The parts of a cursor: `3 (200 of 250 by 100)` is page 3, after 200 of 250 reports on pages of 100 each. */
 interface Progress {
   readonly position: number;
   readonly received: number;

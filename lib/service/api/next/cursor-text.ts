@@ -1,6 +1,6 @@
 /**
- * A cursor as it is stored: printable ASCII. What is not, what begins with a quote and what has blanks around it becomes a JSON string,
- * so that it comes back as it was.
+ * A cursor as it is stored: printable ASCII. What is not, what begins with a quote and what has blanks around it
+ * becomes a JSON string, so that it comes back as it was.
  */
 
 /** A cursor of text, as it is stored. */

@@ -7,7 +7,7 @@ import { asciiJson, asciiLiteral, encodeText, parseExactly } from './cursor-text
 import { type CursorForm, InvalidPage, type PageFacts } from './kind.ts';
 import { isInQuotes, placeOf, type WithTarget } from './target.ts';
 
-/** What a response has at the place of the next page. */
+/** The value of a response at the place of the next page. */
 export interface Found {
   readonly value: PathValue;
   /** Its name in messages. */
@@ -69,7 +69,7 @@ const stateAs = {
   text: ({ text }: Stated) => encodeText(text),
 };
 
-/** Whether the cursor is sent in a place with the name of an offset. Some APIs call a cursor so; a number there counts reports. */
+/** Whether the cursor is sent in a place named like an offset. Some APIs call a cursor so; a number counts reports. */
 function isSentAsOffset(next: WithTarget): boolean {
   const { query, body = '', form } = placeOf(next);
   return isOffset(query ?? form ?? '') || isOffsetPath(body.split('/').slice(1));

@@ -1,4 +1,4 @@
-/** The kinds of `next`: the only place that knows them all. A new one is a file, and a line in each of these two lists. */
+/** The kinds of `next`, in the only place that knows them all. A new one is a file, and a line in each list. */
 
 import * as z from 'zod/mini';
 import { oneKindOf } from '../../../core/schema/fields.ts';

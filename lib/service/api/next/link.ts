@@ -7,8 +7,9 @@
  *     link: </api/0/events/?cursor=0:100:0>; rel="next"; results="false"
  *     {"from": "link", "alsoOnLast": true} with "last": {"parameter": "results", "is": "false"}
  *
- * Without `last`, the last page has no such link. Refused: a header that cannot be read, more than one link with the relation, and one
- * that a reader may or may not take for it: with an anchor (it leads on from another resource), or with a relation such as `'next'` or
+ * Without `last`, the last page has no such link. Refused: a header that cannot be read, more than one link with the
+ * relation, and one that a reader may or may not take for it: with an anchor (it leads on from another resource), or
+ * with a relation such as `'next'` or
  * `https://example.com/next`.
  */
 
@@ -78,7 +79,7 @@ function linkTo(relation: string, header: string, quote: (text: string, max: num
   return links[0];
 }
 
-/** The links of a header, in steps, each of which is over after a single pass: a pattern of all takes exponential time for some headers. */
+/** The links of a header, in steps of a single pass each: one pattern would take exponential time for some headers. */
 function* linksIn(header: string, wanted: string) {
   let position = 0;
   const read = (pattern: RegExp): RegExpExecArray | null => {

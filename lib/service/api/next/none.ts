@@ -3,7 +3,8 @@
  *
  *     {"from": "none"}
  *
- * If `last` is described, it must hold. Refused: a page with as many reports as the request asked for, as it may be cut.
+ * If `last` is described, it must hold. Refused: a page with as many reports as the request asked for, as it may be
+ * cut.
  */
 
 import type * as z from 'zod/mini';

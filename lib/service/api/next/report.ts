@@ -5,8 +5,8 @@
  *     {"from": "report", "at": "/id", "to": {"query": "starting_after"}}
  *     with "last": {"at": "/has_more", "is": false}
  *
- * `last` is required, and decides alone: every report has the field, also the last one. Refused: a last report without the field, and a
- * page without reports that is not the last one.
+ * `last` is required, and decides alone: every report has the field, also the last one. Refused: a last report without
+ * the field, and a page without reports that is not the last one.
  */
 
 import * as z from 'zod/mini';

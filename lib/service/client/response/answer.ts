@@ -39,8 +39,8 @@ interface SentPage extends Pick<PageRequest, 'assertMaySend'> {
 }
 
 /**
- * The response; if it rejects the credentials, and there are newer ones or a newer client certificate, the response to a
- * second request with these.
+ * The response; if it rejects the credentials, and there are newer ones or a newer client certificate, the response to
+ * a second request with these.
  */
 export async function sendWithFreshCredentials(
   deps: AnswerDependencies,

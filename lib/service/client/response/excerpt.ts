@@ -9,7 +9,7 @@ import { type CreateGunzip, gunzip, isInGzip } from './gzip.ts';
 import { mediaType } from './response-headers.ts';
 
 export const maxBytes = 4 * 1024;
-/** Of a compressed body, which may be long without any content. */
+/** The most bytes that are read of a compressed body, which may have no content for long. */
 const maxReceivedBytes = 64 * 1024;
 const maxReadMs = 2_000;
 const maxExcerptLength = 200;
@@ -21,7 +21,7 @@ type Response = Pick<Dispatcher.ResponseData, 'headers' | 'body'>;
 /** The error code of an authorization server, and of many APIs. */
 const errorCode = /"error"\s*:\s*"[a-z_]{1,40}"/;
 
-/** The beginning of a body: up to 200 characters on one line; or its error code, and that it is redacted because it contains the API key. */
+/** The beginning of a body: up to 200 characters on one line; or its error code, if it contains the API key. */
 export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
   const text = new TextDecoder().decode(bytes);
   if (containsPart(text, keys)) {

@@ -1,8 +1,9 @@
 /**
  * Decodes pages in gzip (docs/service-contract.md, section 2.3) while they are received, as fast as they are read.
  *
- * A body counts only if it is exactly one complete member of gzip: one that is cut off between two members would look complete.
- * The decoder of Node.js 24 rejects a second member, that of Node.js 22 does not. So the checksum is compared here, too.
+ * A body counts only if it is exactly one complete member of gzip: one that is cut off between two members would look
+ * complete. The decoder of Node.js 24 rejects a second member, that of Node.js 22 does not. So the checksum is compared
+ * here, too.
  */
 
 import { once } from 'node:events';
@@ -12,8 +13,8 @@ import { contractError, type ErrorContext, failure } from '../errors.ts';
 import { allValues, type Header, quote } from './response-headers.ts';
 
 /**
- * Whether a body is in gzip; otherwise, it was sent as it is. `x-gzip` is another name of `gzip` (RFC 9110, section 8.4.1.3). Some
- * services give the charset instead of an encoding: `utf-8` is none.
+ * Whether a body is in gzip; otherwise, it was sent as it is. `x-gzip` is another name of `gzip` (RFC 9110, section
+ * 8.4.1.3). Some services give the charset instead of an encoding: `utf-8` is none.
  * @throws ContractError if it has another encoding, several, or gzip that is not accepted
  */
 export function isInGzip(context: ErrorContext, contentEncoding: Header, isAccepted: boolean): boolean {
@@ -25,8 +26,9 @@ export function isInGzip(context: ErrorContext, contentEncoding: Header, isAccep
 }
 
 /**
- * Deflate compresses 1,032 times at most, but never reports that differ: at this ratio, each of 100 reports would have 160 KB, and
- * at most 330 bytes that are not in the others. A small body may have any ratio: it costs little, and `maxPageBytes` limits it.
+ * Deflate compresses 1,032 times at most, but never reports that differ: at this ratio, each of 100 reports would have
+ * 160 KB, and at most 330 bytes that are not in the others. A small body may have any ratio: it costs little, and
+ * `maxPageBytes` limits it.
  */
 const maxRatio = 500;
 const minBombBytes = 16 * 1024 * 1024;
@@ -41,8 +43,8 @@ const truncation = 'Z_BUF_ERROR';
 const continuation = 'ERR_TRAILING_JUNK_AFTER_STREAM_END';
 
 /**
- * The decoded body. `next` reads the encoded one; its errors are thrown unchanged. Nothing is read before the first chunk is
- * asked for, and never much more than what was asked for.
+ * The decoded body. `next` reads the encoded one; its errors are thrown unchanged. Nothing is read before the first
+ * chunk is asked for, and never much more than what was asked for.
  * @throws ServiceUnavailableError if the body ends before the stream
  * @throws ContractError if the stream is damaged, is followed by anything, or expands as only an attack does
  */
@@ -93,7 +95,7 @@ export async function* gunzip(
   }
 }
 
-/** A body without its end may be due to a connection that was closed, before a proxy for example. That is retried for longer. */
+/** A proxy that closed a connection may leave a body without its end. That is retried for longer. */
 function decodingError(context: ErrorContext, error: unknown): Error {
   const { message, code } = error as Error & { readonly code?: string };
   if (code === truncation) {

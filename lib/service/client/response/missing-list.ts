@@ -1,4 +1,4 @@
-/** The problem of a page without its list of reports: what it has instead, and what to write if it is a page without reports. */
+/** The problem of a page without its list of reports: what it has instead, and how to describe an empty page. */
 
 import type { Description } from '../../api/description.ts';
 import { InvalidPage } from '../../api/next/kind.ts';

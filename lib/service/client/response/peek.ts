@@ -1,4 +1,4 @@
-/** Reads a small body before it is handed on, for what only the body of a page says, such as that the token has expired. */
+/** Reads a small body before it is handed on, for what only a body says, such as that the token has expired. */
 
 import { gunzipSync } from 'node:zlib';
 import type { Exchange, Response } from '../exchange.ts';
@@ -6,7 +6,7 @@ import type { Exchange, Response } from '../exchange.ts';
 /** A longer body is a page. */
 export const maxPeekBytes = 64 * 1024;
 
-/** A response whose body can still be read from its beginning. `bytes`: the whole body, decoded; undefined if it is longer. */
+/** A response whose body can be read again. `bytes`: the whole body, decoded; undefined if it is longer. */
 export interface Peeked {
   readonly response: Response;
   readonly bytes: Uint8Array | undefined;

@@ -1,4 +1,4 @@
-/** What a response says besides pages: the order in which the conditions of `when` are asked, and what follows from each. */
+/** Responses besides pages: the order in which the conditions of `when` are asked, and what follows from each. */
 
 import { epochMsOf, parseHttpDate } from '../../../core/timestamps.ts';
 import {
@@ -76,7 +76,7 @@ export function reactionTo(facts: PageFacts, { when = {}, last, page }: Descript
   return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
 }
 
-/** How long a response that is no page asks to wait by itself: by its status, or with a Retry-After. undefined: it does not. */
+/** The wait that a response without a page asks for by its status or a Retry-After; undefined: none. */
 export function ownThrottling(
   { status, header }: Pick<PageFacts, 'status' | 'header'>,
   now: () => number,
@@ -107,7 +107,7 @@ function waitOf({ wait }: ThrottledPart, facts: PageFacts, now: () => number): n
   return readWait(typeof wait === 'string' ? facts.value(wait).text : facts.header(wait.header), facts, now);
 }
 
-/** Seconds. What `wait` names may be seconds, or the instant at which the wait ends: in seconds or milliseconds since 1970, or in ISO 8601. */
+/** The seconds to wait. `wait` may name seconds, or an instant: in seconds or milliseconds since 1970, or ISO 8601. */
 export function readWait(
   text: string | undefined,
   facts: Pick<PageFacts, 'header'>,

@@ -116,7 +116,7 @@ async function readChecked(exchange: Exchange, response: Response, { api, head, 
   const remedyIfBlank = api.pagination === undefined ? undefined : blankRemedy;
   const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, remedyIfBlank };
   const body = await readBody(exchange, response, reading);
-  // That there are no bytes proves something only if a length or chunks say so.
+  // A body without bytes proves something only if a length or chunks say so.
   if (body.bytes === 0 && mayBeBlank) assertFraming(context, response.headers, false, maxPageBytes);
   const header = kindOf(api.next).header?.(api.next);
   assertNoLateNext(context, Object.keys(response.trailers), { header, isLast: head.next?.kind === 'last' });

@@ -70,9 +70,9 @@ export async function readBody(
   };
 
   async function* chunks(): AsyncGenerator<Uint8Array, void, void> {
-    // The headers of this page let the caller request the next one. Before undici reuses a connection, it waits one turn of the
-    // event loop to see whether the service has closed it. Work on this body in that turn would delay the request by
-    // milliseconds, page after page.
+    // The headers of this page let the caller request the next one. Before undici reuses a connection, it waits one
+    // turn of the event loop to see whether the service has closed it. Work on this body in that turn would delay the
+    // request by milliseconds, page after page.
     await nextTurn();
     await nextTurn();
     for await (const chunk of isGzip

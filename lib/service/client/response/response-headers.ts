@@ -90,9 +90,9 @@ export function pageTooLarge(context: ErrorContext, size: string, maxPageBytes: 
 }
 
 /**
- * The service's clock when the page was requested; null without a Date header. The Date header is from when the response was
- * sent. Its reports may have been selected up to `elapsedMs` before, so that time is subtracted, rounded up to whole
- * seconds: the next run may then export a report twice, but misses none.
+ * The service's clock when the page was requested; null without a Date header. The Date header is from when the
+ * response was sent. Its reports may have been selected up to `elapsedMs` before, so that time is subtracted, rounded
+ * up to whole seconds: the next run may then export a report twice, but misses none.
  */
 export function readServiceTime(date: Header, elapsedMs: number): Instant | null {
   const respondedAt = readHttpDate(date);
@@ -147,7 +147,7 @@ function readHttpDate(header: Header): Instant | null {
   return value === undefined ? null : parseHttpDate(value);
 }
 
-/** A gateway may repeat the content type of the service. Several that are equal are one; others stay joined, and are invalid. */
+/** A gateway may repeat the content type. Equal ones are one; others stay joined, and are invalid. */
 function contentTypeIn(header: Header): string {
   const all = allValues(header);
   const types = all.split(',').map((each) => each.trim());

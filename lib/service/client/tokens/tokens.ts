@@ -1,7 +1,7 @@
 /**
- * Tokens, which a secret is exchanged for. A token is shared by all requests of a client, and replaced before it expires. At most one is
- * requested at a time. It lives in memory only, unless the secret is a refresh token: then it is stored with that, for other processes, and
- * before it is used.
+ * Tokens, which a secret is exchanged for. A token is shared by all requests of a client, and replaced before it
+ * expires. At most one is requested at a time. It lives in memory only, unless the secret is a refresh token: then it
+ * is stored with that, for other processes, and before it is used.
  */
 
 import { ExportError } from '../../../core/errors.ts';
@@ -11,7 +11,7 @@ import { type ApiKeySource, readAt } from '../api-key.ts';
 import { createTokenExchange, type Exchanged } from './token-exchange.ts';
 import type { TokenConnection } from './token-request.ts';
 
-/** So long before it expires, a token is replaced; of a token that lives for less than four minutes, a quarter of its life. */
+/** A token is replaced so long before it expires; a shorter-lived one, a quarter of its life. */
 const marginMs = 60_000;
 
 interface Token {
