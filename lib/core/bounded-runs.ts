@@ -18,7 +18,7 @@ import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 export const boundedStateName = (exportName: string, { since, until }: Bounds): string =>
   `${exportName}/${since}/${until}`;
 
-/** What the names of all states of bounded runs of the export begin with, and no other name. */
+/** The beginning of the names of all states of bounded runs of the export, and of no other name. */
 export const boundedStatePrefix = (exportName: string): string => `${exportName}/`;
 
 /** The export and the bounds that `name` names; undefined if it is not exactly a `boundedStateName`. */
@@ -67,41 +67,59 @@ export const definitionOfStart = (definition: ExportDefinition, { since, until }
     ? boundedDefinition(definition, { since, until })
     : definition;
 
+type BoundableDefinition = Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing'>;
+
+/** The bounds and slices that a start names. `slice` is in milliseconds. */
+interface NamedBounds extends Partial<Bounds> {
+  readonly slice?: number | undefined;
+  readonly parallel?: number | undefined;
+}
+
 /**
  * Checks what a start says about bounds and slices. Fields are named as the start input has them.
  * @throws ConfigurationError that names every problem
  */
-export function assertBoundable(
-  { name, dates, lagMs, slicing }: Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing'>,
-  { since, until, slice, parallel }: Partial<Bounds> & { readonly slice?: number; readonly parallel?: number },
-  now: number,
-): void {
-  const isSliced = slice !== undefined || (parallel ?? 1) > 1;
-  if (until !== undefined || isSliced)
-    assertHasBounds(name, dates, until === undefined ? 'slices' : 'runs with an upper bound');
-  const values = until === undefined ? { slice } : { since, until, slice };
-  const problems = Object.entries(values).flatMap(([field, value]) => {
-    const problem = value && findDateProblem(dates, value);
-    return problem ? [`${field}: ${problem}`] : [];
-  });
-  const { maxConcurrentPages = Number.POSITIVE_INFINITY } = slicing;
-  if (parallel !== undefined && parallel > maxConcurrentPages)
-    problems.push(
-      `parallel: must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
-    );
-  if (since && until && epochMsOf(since) >= epochMsOf(until)) problems.push('until: must be after since');
-  const latest = now - lagMs;
-  if (until !== undefined && epochMsOf(until) > latest) {
-    const why = lagMs === 0 ? '' : ' less the lag of the export';
-    problems.push(
-      `until: must not be after ${instantOf(latest)}, which is now${why}: later reports would never be exported`,
-    );
-  }
+export function assertBoundable(definition: BoundableDefinition, start: NamedBounds, now: number): void {
+  const { since, until, slice, parallel = 1 } = start;
+  if (until !== undefined) assertHasBounds(definition, 'runs with an upper bound');
+  else if (slice !== undefined || parallel > 1) assertHasBounds(definition, 'slices');
+  const dates = until === undefined ? { slice } : { since, until, slice };
+  const problems = [
+    ...Object.entries(dates).flatMap(([field, value]) => {
+      const problem = value === undefined ? undefined : findDateProblem(definition.dates, value);
+      return problem === undefined ? [] : [`${field}: ${problem}`];
+    }),
+    ...problemsOfParallel(definition, parallel),
+    ...(until === undefined ? [] : problemsOfEnd(definition, { since, until }, now)),
+  ];
   if (problems.length > 0) throw invalid(problems);
 }
 
+function problemsOfParallel({ slicing }: BoundableDefinition, parallel: number): readonly string[] {
+  const { maxConcurrentPages } = slicing;
+  if (maxConcurrentPages === undefined || parallel <= maxConcurrentPages) return [];
+  const limit = `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service`;
+  return [`parallel: ${limit}: more are never requested at the same time`];
+}
+
+function problemsOfEnd(
+  { lagMs }: BoundableDefinition,
+  { since, until }: { readonly since: Instant | undefined; readonly until: Instant },
+  now: number,
+): readonly string[] {
+  const end = epochMsOf(until);
+  const latest = now - lagMs;
+  const moment = lagMs === 0 ? 'now' : 'now less the lag of the export';
+  const late = `until: must not be after ${instantOf(latest)}, which is ${moment}: later reports would never be exported`;
+  return [
+    ...(since !== undefined && epochMsOf(since) >= end ? ['until: must be after since'] : []),
+    ...(end > latest ? [late] : []),
+  ];
+}
+
 /** @throws ConfigurationError if requests cannot exclude exactly the reports from a date on, which `wanted` need */
-function assertHasBounds(name: string, { upperBound, zone }: RequestDates, wanted: string): void {
+function assertHasBounds({ name, dates }: BoundableDefinition, wanted: string): void {
+  const { upperBound, zone } = dates;
   if (upperBound === undefined) {
     throw invalid([
       `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service ` +
@@ -117,7 +135,7 @@ function assertHasBounds(name: string, { upperBound, zone }: RequestDates, wante
 }
 
 /**
- * What is wrong with a bound, or a length in milliseconds; undefined if requests can have such dates. Otherwise they
+ * The problem of a bound, or of a length in milliseconds; undefined if requests can have such dates. Otherwise they
  * would round it.
  */
 export function findDateProblem(dates: RequestDates, value: Instant | number): string | undefined {

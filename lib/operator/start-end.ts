@@ -50,7 +50,7 @@ export interface RunJson extends ObservedRun {
 export interface StartEnd {
   readonly json: RunJson;
   readonly exitStatus: number;
-  /** The lines below the label and the name of the export. */
+  /** The text in parentheses after the label and the name of the export. */
   readonly about?: string | undefined;
   readonly details: readonly string[];
   /** A command to try next. */
@@ -65,7 +65,7 @@ interface EndContext {
   /** How often the page that failed was retried. */
   readonly retries: number;
   readonly elapsedMs: number;
-  /** What to try if the start was refused, and to see how a run progresses. */
+  /** Commands to try if the start was refused, and to see how a run progresses. */
   readonly hints: { readonly help?: string | undefined; readonly watch: string };
 }
 
@@ -151,9 +151,7 @@ function failedEnd(
   const isFinal = ofRun.run !== null && !resumable;
   const advice = [
     ...(retries === 0 || !isRetried(name) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
-    // Where the message names a restart, a resumed run may fail again.
-    ...(resumable && !message.includes('--restart') ? [resumeAdvice(name, json)] : []),
-    ...(isFinal ? ['Nothing was published, and the run is abandoned. The next start begins a new run.'] : []),
+    ...nextStep(json, { name, message }, resumable, isFinal),
   ].join(' ');
   return {
     json,
@@ -163,6 +161,18 @@ function failedEnd(
     // If the failed execution no longer owned the run, another one may have published it by now.
     hint: resumable || isFinal || json.run === null ? undefined : hints.watch,
   };
+}
+
+/** `isFinal`: the run can never complete. */
+function nextStep(
+  json: RunJson,
+  { name, message }: { readonly name: string; readonly message: string },
+  resumable: boolean,
+  isFinal: boolean,
+): readonly string[] {
+  if (isFinal) return ['Nothing was published, and the run is abandoned. The next start begins a new run.'];
+  // Where the message names a restart, a resumed run may fail again.
+  return resumable && !message.includes('--restart') ? [resumeAdvice(name, json)] : [];
 }
 
 const outages: ReadonlySet<string> = new Set<ErrorName>([

@@ -28,9 +28,7 @@ export interface Start {
   readonly execution: string;
 }
 
-/**
- * What was read after the state. What the decision does not need was not read (`readFacts` in `../steps/begin-run.ts`).
- */
+/** Facts read after the state, as far as the decision needs them (`readFacts` in `../steps/begin-run.ts`). */
 export interface Facts {
   /** The identity of a run that would begin now. */
   readonly newRun: Pick<Run, 'run' | 'sequence' | 'startedAt'>;
@@ -41,7 +39,7 @@ export interface Facts {
 
 type ExecutionStatus = Awaited<ReturnType<Executions['status']>>;
 
-/** What was read of the unfinished run. */
+/** The unfinished run, as far as it was read. */
 export type UnfinishedRun =
   /** There is none, or the start says what becomes of it. */
   | { readonly kind: 'unread' }
@@ -92,7 +90,7 @@ interface Situation extends Start, Facts {
   readonly state: ExportState;
 }
 
-/** What the start does. It never throws for a start that is refused. */
+/** Decides what the start does. A refusal is a decision, not an exception. */
 export function decide(state: ExportState, start: Start, facts: Facts): Decision {
   const situation = { state, ...start, ...facts };
   try {

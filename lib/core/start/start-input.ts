@@ -100,7 +100,7 @@ export function selectExport(exports: ReadonlyMap<string, ExportDefinition>, inp
   throw new ExportError('ConfigurationError', `${problem}. Exports of this service: ${listNames([...exports.keys()])}`);
 }
 
-/** What a start input has in its field `export`. */
+/** The field `export` of a start input, whatever that is. */
 export function nameIn(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || !Object.hasOwn(input, 'export')) return undefined;
   return (input as { readonly export: unknown }).export;

@@ -8,14 +8,21 @@
 
 import * as z from 'zod/mini';
 import { definitionOfStart } from '../bounded-runs.ts';
-import type { ErrorName } from '../errors.ts';
+import { type ErrorName, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
-import { type ExportDefinition, type FailedRun, zeroTotals } from '../model.ts';
+import {
+  type ExportDefinition,
+  type ExportState,
+  type FailedRun,
+  type Run,
+  type RunFailure,
+  zeroTotals,
+} from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { updateState, withoutRun } from './export-state.ts';
+import { type StateChange, updateState, withoutRun } from './export-state.ts';
 import { parseStartInput } from '../start/start-input.ts';
-import { readProgress } from '../run-progress.ts';
+import { readProgress, type RunProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 
 /** An error as the state machine catches it. The cause of a Lambda function's error is JSON text. */
@@ -31,58 +38,86 @@ const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedErro
 
 /**
  * Records why the run that `execution` owns has failed; if it has had none, why its start has failed, unless that was
- * of a bounded run. Never removes a page.
+ * the start of a bounded run. Never removes a page.
  */
 export async function failRun(
-  { log, runtime, emit, definition: named }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
+  deps: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
   command: { readonly failure: unknown; readonly execution: string; readonly startInput?: unknown },
 ): Promise<FailedRun> {
-  const definition = definitionOfInput(named, command.startInput);
-  const { error, message } = parseFailure(command.failure);
-  const { bounds } = definition;
-  const ofDefinition = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
-  let page: number | null | undefined;
-  const about = { export: definition.name, error, message };
-  const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
+  const { log, runtime, emit } = deps;
+  const { execution } = command;
+  const definition = definitionOfInput(deps.definition, command.startInput);
+  const cause = parseFailure(command.failure);
+  const recorded = await updateState<RecordedEvent>(log, definition.stateName, async (state) => {
+    const failure = { ...cause, at: instantOf(runtime.now()) };
     const { active } = state;
-    const failure = { error, message, at: instantOf(runtime.now()) };
-    if (active?.execution !== command.execution) {
-      page = undefined;
-      const { recentExecutions = [], lastCompleted } = state;
-      const hasHadRun = [...recentExecutions, lastCompleted?.execution].includes(command.execution);
-      return {
-        change: hasHadRun || bounds !== undefined ? undefined : { ...state, failedStart: failure },
-        result: { ...about, run: null, ...ofDefinition, ...zeroTotals, resumable: active !== undefined },
-      };
-    }
-    const progress = await readProgress(log, active);
-    const { totals } = progress;
-    page = progress.isComplete || active.slices !== undefined ? null : totals.pages + 1;
-    // The next start begins a slice that failed like this again, and keeps the others.
-    const isFinal = active.slices === undefined && (finalErrors.has(error) || progress.last?.repeats === true);
-    const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
-    const { run, since, until, bounded } = active;
-    return {
-      change: resumable
-        ? { ...state, active: { ...active, lastFailure: failure } }
-        : { ...withoutRun(state), lastAbandoned: { run, since, ...totals, failure } },
-      result: { ...about, run, since, until, bounded, ...totals, resumable },
-    };
+    return active?.execution === execution
+      ? failOwnedRun(definition, state, { run: active, progress: await readProgress(log, active), failure })
+      : failStart(definition, state, execution, failure);
   });
-  emit({ event: 'run-failed', page, ...failed });
+  const failed = { export: definition.name, ...cause, ...recorded.failed };
+  emit({ event: 'run-failed', page: recorded.page, ...failed });
   return failed;
+}
+
+interface RecordedEvent {
+  readonly failed: Omit<FailedRun, 'export' | 'error' | 'message'>;
+  /** The page that failed; null if it is not known, undefined if the execution had no run. */
+  readonly page?: number | null;
+}
+
+function failOwnedRun(
+  definition: ExportDefinition,
+  state: ExportState,
+  {
+    run: active,
+    progress,
+    failure,
+  }: { readonly run: Run; readonly progress: RunProgress; readonly failure: RunFailure },
+): StateChange<RecordedEvent> {
+  const { totals } = progress;
+  // The next start begins a slice that failed like this again, and keeps the others.
+  const isFinal = active.slices === undefined && (finalErrors.has(failure.error) || progress.last?.repeats === true);
+  const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
+  const { run, since, until, bounded } = active;
+  return {
+    change: resumable
+      ? { ...state, active: { ...active, lastFailure: failure } }
+      : { ...withoutRun(state), lastAbandoned: { run, since, ...totals, failure } },
+    result: {
+      failed: { run, since, until, bounded, ...totals, resumable },
+      page: progress.isComplete || active.slices !== undefined ? null : totals.pages + 1,
+    },
+  };
+}
+
+/** The execution owns no run: its start has failed, or another execution has taken its run over. */
+function failStart(
+  { bounds }: ExportDefinition,
+  state: ExportState,
+  execution: string,
+  failure: RunFailure,
+): StateChange<RecordedEvent> {
+  const { recentExecutions = [], lastCompleted } = state;
+  const hasHadRun = [...recentExecutions, lastCompleted?.execution].includes(execution);
+  const period = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
+  return {
+    ...(hasHadRun || bounds !== undefined ? {} : { change: { ...state, failedStart: failure } }),
+    result: { failed: { run: null, ...period, ...zeroTotals, resumable: state.active !== undefined } },
+  };
 }
 
 function definitionOfInput(definition: ExportDefinition, startInput: unknown): ExportDefinition {
   try {
     return definitionOfStart(definition, parseStartInput(startInput));
-  } catch {
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
     // BeginRun has refused such an input.
     return definition;
   }
 }
 
-/** What the state machine adds to the error, which it has already: it sends both in one event. */
+/** The failure without its error, which the state machine has already: it sends both in one event. */
 export type RecordedFailure = Omit<FailedRun, 'error'>;
 
 export function recordedFailure(failed: FailedRun): RecordedFailure {

@@ -84,7 +84,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run), log));
   try {
     if (completion.isPublished) await store.putDocument(manifest, chunks);
-    // What must hold of a published run must hold of any that moves the watermark.
+    // Any run that moves the watermark passes the checks of a published run.
     else for await (const _ of chunks);
   } catch (error) {
     if (error instanceof RepeatedCursor && error.slice !== undefined) {

@@ -30,7 +30,7 @@ export function runFolder(run: RunLocation): string {
   return `${runsPrefix(run.export)}${run.startedAt.slice(0, 10)}/run=${run.run}`;
 }
 
-/** What the keys of all pages and manifests of an export begin with, and no other key. */
+/** The beginning of the keys of all pages and manifests of an export, and of no other key. */
 export function runsPrefix(exportName: string): string {
   return `${exportName}/date=`;
 }

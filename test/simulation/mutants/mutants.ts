@@ -195,8 +195,8 @@ export const mutants: readonly Mutant[] = [
     name: 'FailRun changes a run of another execution',
     violates: 'an export has one active run',
     at: 'lib/core/steps/fail-run.ts#failRun',
-    replace: 'active?.execution !== command.execution',
-    with: 'active === undefined',
+    replace: 'active?.execution === execution',
+    with: 'active !== undefined',
   },
   {
     name: 'an execution that has ended restarts the export',
