@@ -11,7 +11,7 @@ import {
   simulatedDirectory,
 } from './settings.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
-import type { PageSlots, Runtime } from '../core/ports.ts';
+import type { PageSlots, Runtime, StoreReader } from '../core/ports.ts';
 import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
 import { updateState } from '../core/steps/export-state.ts';
 import { instantOf } from '../core/timestamps.ts';
@@ -60,6 +60,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
   }
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
+  const reader: StoreReader = store;
   const names = () =>
     exports.length > 0 ? exports.map(({ settings }) => settings.export.name).sort() : [...sourcesIn(state).keys()];
   const settingsOf = (name: string): ConfiguredExport => {
@@ -75,7 +76,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
     return {
       ...describeLocalExport(configured.settings, options),
       settings: originOf(configured, options),
-      store,
+      store: reader,
       log,
       executions: {
         // Each process has executions of its own.

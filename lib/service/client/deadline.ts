@@ -5,11 +5,24 @@ import type { Clock } from '../../core/ports.ts';
 /** Shared, because creating an error costs more than most work for a request. It is never shown. */
 const released = new Error('The request is over');
 
+interface Deadline {
+  readonly signal: AbortSignal;
+  /** What ended the request; undefined while nothing has. */
+  readonly endedBy: 'time' | 'caller' | undefined;
+  /** Settles like `promise`, or rejects when the request ends: undici ignores the signal until it is connected. */
+  race<Value>(promise: Promise<Value>): Promise<Value>;
+  release(): void;
+}
+
 /**
  * Ends a request when its total time is up or its caller aborts, whichever comes first. Each of undici's timeouts
  * covers one phase only, so a body that trickles in steadily would never time out.
  */
-export function startDeadline(totalMs: number, callerSignal: AbortSignal | undefined, { sleep }: Pick<Clock, 'sleep'>) {
+export function startDeadline(
+  totalMs: number,
+  callerSignal: AbortSignal | undefined,
+  { sleep }: Pick<Clock, 'sleep'>,
+): Deadline {
   const controller = new AbortController();
   const timer = new AbortController();
   // One for all races: listeners of a signal cost more than most work for a request.
@@ -31,11 +44,9 @@ export function startDeadline(totalMs: number, callerSignal: AbortSignal | undef
   callerSignal?.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
-    /** What ended the request; undefined while nothing has. */
     get endedBy() {
       return endedBy;
     },
-    /** Settles like `promise`, or rejects when the request ends: undici ignores the signal until it is connected. */
     race: <Value>(promise: Promise<Value>): Promise<Value> => Promise.race([promise, ended]),
     release() {
       timer.abort(released);
