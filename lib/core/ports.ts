@@ -33,7 +33,7 @@ export interface ReportService {
    * a proxy.
    *
    * @throws ConfigurationError, ServiceUnavailableError, ServiceUnreachableError, ServiceThrottledError,
-   *   RequestRejectedError, CursorRejectedError or ContractError, as `errors.ts` defines them; errors of `sink` unchanged
+   *   RequestRejectedError, CursorRejectedError or ContractError (`errors.ts`); errors of `sink` unchanged
    */
   readonly fetch: (request: PageRequest, options: FetchOptions) => Promise<ReceivedPage>;
 }
