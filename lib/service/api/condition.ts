@@ -143,7 +143,7 @@ function answerOf(part: ConditionPart, facts: ResponseFacts, { pageStatuses, onl
     return facts.reports === 0 ? 'holds' : 'does not';
   }
   const value = valueOf(part, facts);
-  return value === undefined ? 'holds' : compare(part, value, { sent: facts.sent, onlyPresent });
+  return value === undefined ? 'holds' : compare(part, value, { isSent: facts.isSent, onlyPresent });
 }
 
 /** What stands at the place of the part; undefined: the part is only about the status. */
@@ -161,13 +161,14 @@ const textValue = (parent: boolean, text: string | undefined): PathValue =>
 function compare(
   part: ConditionPart,
   value: PathValue,
-  { sent, onlyPresent }: { readonly sent: HeadFacts['sent']; readonly onlyPresent: boolean },
+  { isSent, onlyPresent }: { readonly isSent: HeadFacts['isSent']; readonly onlyPresent: boolean },
 ): Answer {
   const isThere = isSomething(value);
   const isMissing = value.type === undefined;
   const isOneOf = valuesOf(part).some((each) => {
     if (each === null) return isMissing ? value.parent && !onlyPresent : !isThere;
-    return value.text !== undefined && value.text === (each === sentCursor ? sent : String(each));
+    if (value.text === undefined) return false;
+    return each === sentCursor ? isSent(value.text) : value.text === String(each);
   });
   const doesHold = part.is === undefined ? isThere && !isOneOf : isOneOf;
   if (doesHold) return 'holds';

@@ -21,8 +21,8 @@ export interface HeadFacts {
   readonly header: (name: string) => string | undefined;
   /** The parameters of the link to the next page, by lower-case name. undefined: there is no link. */
   readonly link: () => ReadonlyMap<string, string> | undefined;
-  /** The cursor that was sent; on the first page, what was sent in its place. */
-  readonly sent: string | undefined;
+  /** Whether a text is the cursor that was sent; on the first page, what was sent in its place. */
+  readonly isSent: (text: string) => boolean;
 }
 
 /** Facts of a response whose body has been read to its end. */

@@ -28,6 +28,8 @@ export class InvalidPage extends Error {}
 /** Facts of a page. Before its body has been read, it has no values and no reports. */
 export interface PageFacts extends ResponseFacts {
   readonly isFirst: boolean;
+  /** The cursor that was sent, as a text. */
+  readonly sent: string | undefined;
   /** Whether `when.empty` holds: there are no reports. */
   readonly isEmpty: boolean;
   /** Whether it is the whole export although `last` is silent: the first page, which is empty and lacks its list. */

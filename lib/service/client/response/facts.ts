@@ -3,7 +3,7 @@
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
 import { InvalidPage } from '../../api/next/kind.ts';
-import { kindOf } from '../../api/next/kinds.ts';
+import { formOfNext, kindOf } from '../../api/next/kinds.ts';
 import { statusesOfPages } from '../../api/page.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
@@ -48,6 +48,7 @@ export function factsOf(
     status: statusCode,
     statuses: statusesOfPages(api.page),
     header,
+    isSent: (text) => text === requested.sent || isSameAddress(text, { api, ...requested }),
     headerNames: Object.keys(headers),
     isRepeated: (name) => Array.isArray(headers[name.toLowerCase()]),
     link: () => kindOf(api.next).parameters?.(api.next, { header, quote }),
@@ -59,6 +60,12 @@ export function factsOf(
     quote,
     hasSecret: (text) => containsKey(text, context.keys),
   };
+}
+
+/** Whether a URL of the next page leads to the page that was requested: its cursor is a path. */
+function isSameAddress(text: string, { api, requested, sent }: RequestedPage): boolean {
+  if (sent === undefined || formOfNext(api) !== 'url') return false;
+  return URL.parse(text, requested.href)?.href === URL.parse(sent, requested.href)?.href;
 }
 
 /** The result of `read`, with what contradicts the description as a ContractError. */
