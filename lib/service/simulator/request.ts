@@ -11,7 +11,10 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import * as z from 'zod/mini';
+import { fieldsOf, object } from '../../core/schema/fields.ts';
 import { instantSchema } from '../../core/timestamps.ts';
+import { describeProblems } from '../../core/validation-errors.ts';
 
 const exportPath = '/v1/report/export';
 const maxBodyBytes = 64 * 1_024;
@@ -141,59 +144,40 @@ function parseJson(text: string): unknown {
   }
 }
 
+const onlyShown = (value: string) => z.literal(value, `must be ${value}: the contract shows no other value`);
+
+const bodySchema = object({
+  filter: object({
+    date: object({ gte: instantSchema, lt: z.optional(instantSchema), lte: z.optional(instantSchema) }),
+    type: z.optional(z.string()),
+  }),
+  format: onlyShown('XML'),
+  container: onlyShown('NONE'),
+  size: z.optional(
+    z
+      .int('must be an integer from 1 to 10')
+      .check(z.refine((size) => size >= 1 && size <= 10, 'must be an integer from 1 to 10')),
+  ),
+  cursor: z.optional(z.string()),
+});
+
 /** @throws Rejection invalid_request with every problem of the request */
 function parseExportRequest(query: URLSearchParams, body: unknown): ExportRequest {
-  const problems: string[] = [];
-  const check = (isValid: boolean, problem: string): boolean => {
-    if (!isValid) problems.push(problem);
-    return isValid;
-  };
-  const fieldsOf = (value: unknown, name: string, known: readonly string[]): Fields => {
-    if (!check(isFields(value), `${name} must be an object`)) return {};
-    for (const field of Object.keys(value as Fields)) {
-      check(known.includes(field), `${name} has a field that the contract does not show: ${field}`);
-    }
-    return value as Fields;
-  };
-  const instantAt = (value: unknown, name: string): number => {
-    const parsed = instantSchema.safeParse(value);
-    check(parsed.success, `${name} must be an ISO 8601 UTC timestamp such as 2026-11-20T02:00:00Z`);
-    return parsed.success ? Date.parse(parsed.data) : Number.NaN;
-  };
-
-  const { filter, format, container, size, cursor } = fieldsOf(body, 'the body', bodyFields);
-  const { date, type } = fieldsOf(filter, 'filter', ['date', 'type']);
-  const { gte, lt, lte } = fieldsOf(date, 'filter.date', ['gte', 'lt', 'lte']);
-  const since = instantAt(gte, 'filter.date.gte');
+  const [cursor, ...others] = query.getAll('cursor');
+  // That of the query counts, whatever the body has.
+  const { data, error } = bodySchema.safeParse(cursor === undefined ? body : { ...fieldsOf(body), cursor });
+  const problems = [
+    ...(error === undefined ? [] : [describeProblems('body', error)]),
+    ...(others.length === 0 ? [] : ['the query must not contain more than one cursor']),
+  ];
+  if (data === undefined || problems.length > 0) throw new Rejection('invalid_request', problems.join('; '));
+  const { filter, format, container, size: pageSize = defaultPageSize } = data;
+  const { date, type } = filter;
+  const since = Date.parse(date.gte);
   const until = Math.min(
-    lt === undefined ? Infinity : instantAt(lt, 'filter.date.lt'),
-    lte === undefined ? Infinity : instantAt(lte, 'filter.date.lte') + 1,
+    date.lt === undefined ? Infinity : Date.parse(date.lt),
+    date.lte === undefined ? Infinity : Date.parse(date.lte) + 1,
   );
-  check(type === undefined || typeof type === 'string', 'filter.type must be a string');
-  check(format === 'XML', 'format must be XML: the contract shows no other value');
-  check(container === 'NONE', 'container must be NONE: the contract shows no other value');
-  const isSize = Number.isInteger(size) && Number(size) >= 1 && Number(size) <= 10;
-  check(size === undefined || isSize, 'size must be an integer from 1 to 10');
-  const queryCursors = query.getAll('cursor');
-  check(queryCursors.length <= 1, 'the query must not contain more than one cursor');
-  const effectiveCursor = queryCursors[0] ?? cursor;
-  check(effectiveCursor === undefined || typeof effectiveCursor === 'string', 'cursor must be a string');
-
-  if (problems.length > 0) throw new Rejection('invalid_request', problems.join('; '));
-  const pageSize = isSize ? Number(size) : defaultPageSize;
-  return {
-    since,
-    until,
-    type: type as string | undefined,
-    pageSize,
-    cursor: effectiveCursor as string | undefined,
-    identity: JSON.stringify([since, until, type, format, container, pageSize]),
-  };
+  const identity = JSON.stringify([since, until, type, format, container, pageSize]);
+  return { since, until, type, pageSize, cursor: data.cursor, identity };
 }
-
-const bodyFields = ['filter', 'format', 'container', 'size', 'cursor'];
-
-export type Fields = { readonly [name: string]: unknown };
-
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

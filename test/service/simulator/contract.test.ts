@@ -72,22 +72,22 @@ describe('docs/service-contract.md, section 2.1: the export request', () => {
   });
 
   it.each([
-    ['no filter', { filter: undefined }, 'filter must be an object'],
-    ['no gte', { filter: { date: {} } }, 'filter.date.gte must be an ISO 8601 UTC timestamp'],
-    ['a date alone', { filter: { date: { gte: '2026-11-20' } } }, 'filter.date.gte must be'],
+    ['no filter', { filter: undefined }, 'body filter: is required'],
+    ['no gte', { filter: { date: {} } }, 'body filter.date.gte: must be an ISO 8601 UTC instant'],
+    ['a date alone', { filter: { date: { gte: '2026-11-20' } } }, 'filter.date.gte: must be an ISO 8601 UTC instant'],
     [
       'another filter field',
       { filter: { date: { gte: '1970-01-01T00:00:00Z' }, owner: 'me' } },
-      'does not show: owner',
+      'unknown field: "owner"',
     ],
     [
       'a type that is not a string',
       { filter: { date: { gte: '1970-01-01T00:00:00Z' }, type: 1 } },
-      'filter.type must be',
+      'filter.type: must be a string',
     ],
-    ['another field', { sise: 5 }, 'does not show: sise'],
-    ['another format', { format: 'JSON' }, 'format must be XML'],
-    ['a cursor that is not a string', { cursor: 7 }, 'cursor must be a string'],
+    ['another field', { sise: 5 }, 'unknown field: "sise"'],
+    ['another format', { format: 'JSON' }, 'format: must be XML'],
+    ['a cursor that is not a string', { cursor: 7 }, 'cursor: must be a string'],
   ])('assumption: rejects %s with 400', async (_, fields, message) => {
     await using simulator = await startTestSimulator();
     const rejection = errorOf(await sendRequest(simulator, { fields }));
@@ -102,9 +102,7 @@ describe('docs/service-contract.md, section 2.1: the export request', () => {
     await using simulator = await startTestSimulator();
     const { message } = errorOf(await sendRequest(simulator, { fields: { format: 'CSV', size: 0, filter: [] } }));
     expect(message).toBe(
-      'filter must be an object; filter.date must be an object; ' +
-        'filter.date.gte must be an ISO 8601 UTC timestamp such as 2026-11-20T02:00:00Z; ' +
-        'format must be XML: the contract shows no other value; size must be an integer from 1 to 10',
+      'body filter: must be an object; body format: must be XML: the contract shows no other value; body size: must be an integer from 1 to 10',
     );
   });
 });
@@ -221,7 +219,7 @@ describe('docs/service-contract.md, section 4.1: the endpoint', () => {
     expect(rejection).toMatchObject({
       status: 400,
       error: 'invalid_request',
-      message: 'size must be an integer from 1 to 10',
+      message: 'body size: must be an integer from 1 to 10',
     });
   });
 

@@ -9,7 +9,7 @@
 import type { JsonObject, JsonValue } from '../../../lib/core/model.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
-import { isFields, isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
+import { isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse, Validate } from '../../../lib/service/simulator/response.ts';
 import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/service/api/condition.ts';
 import { sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
@@ -251,7 +251,10 @@ const segmentsOf = (pointer: string): readonly string[] =>
 
 const valueAt = (object: JsonObject, segments: readonly string[]): JsonValue | undefined =>
   segments.reduce<JsonValue | undefined>(
-    (parent, name) => (isFields(parent) && Object.hasOwn(parent, name) ? (parent[name] as JsonValue) : undefined),
+    (parent, name) =>
+      typeof parent === 'object' && parent !== null && Object.hasOwn(parent, name)
+        ? ((parent as JsonObject)[name] as JsonValue)
+        : undefined,
     object,
   );
 
