@@ -2,7 +2,8 @@
 
 import { readdirSync } from 'node:fs';
 import { ExportError } from '../core/errors.ts';
-import type { RunEnd } from '../core/model.ts';
+import { boundedStateName } from '../core/bounded-runs.ts';
+import type { Bounds, RunEnd } from '../core/model.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
 import { fileSystemError } from './durable-fs.ts';
@@ -48,16 +49,19 @@ export const boundedLockName = (exportName: string): string => `${exportName}/bo
  * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to the outcome of the
  * run, including a failed one. While another process runs the export, the outcome is `skipped`.
  *
- * @throws ConfigurationError if the directory or the SQLite file cannot be used, or if the name of a new export differs
- *   from that of another one only in case
+ * @throws ConfigurationError if the directory or the SQLite file cannot be used, if the name of a new export differs
+ *   from that of another one only in case, or while another process exports other bounds
  */
 export async function runLocally({ out, startInput, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
   const { name } = definition;
-  const isBounded = startInput.until !== undefined;
+  const { since, until } = startInput;
+  const bounds = since === undefined || until === undefined ? undefined : { since, until };
+  const isBounded = bounds !== undefined;
   using lock = acquireExportLock(out, isBounded ? boundedLockName(name) : name);
   if (lock === undefined) {
-    const what = isBounded ? `a bounded run of ${name}` : name;
+    if (isBounded) await assertUnfinished(out, name, bounds);
+    const what = isBounded ? `these bounds of ${name}` : name;
     return { status: 'skipped', reason: `another process is exporting ${what} to ${out}` };
   }
   using state = openStateFile(stateFileIn(out), { create: true });
@@ -77,6 +81,14 @@ export async function runLocally({ out, startInput, ...run }: LocalRunOptions): 
     else if (outcome.status !== 'completed') return outcome;
     else return { ...outcome, manifest: manifestAddress(outcome.result, deps.store) };
   }
+}
+
+/** @throws ConfigurationError unless the bounded run is the unfinished one: the process that runs exports others then */
+async function assertUnfinished(out: string, exportName: string, bounds: Bounds): Promise<void> {
+  using state = openStateFile(stateFileIn(out));
+  if ((await pageLogIn(state).exportState(boundedStateName(exportName, bounds)))?.active !== undefined) return;
+  const message = `Another process is exporting other bounds of ${exportName} to ${out}. Start again once it has ended`;
+  throw new ExportError('ConfigurationError', message);
 }
 
 /** @throws ConfigurationError if another export of the directory has a name that differs only in its case */

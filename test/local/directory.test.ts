@@ -15,7 +15,9 @@ import { acquireExportLock } from '../../lib/local/lock.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
-import { aLocalExport, at, collect } from '../support/builders.ts';
+import { boundedStateName } from '../../lib/core/bounded-runs.ts';
+import { createSqlitePageLog } from '../support/export/directory-store.ts';
+import { aLocalExport, anExportState, aRun, at, collect } from '../support/builders.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -202,6 +204,24 @@ describe('a local deployment', () => {
     expect(await executions.status('local:x')).toBe('running');
     lock?.release();
     expect(await executions.status('local:x')).toBe('unknown');
+  });
+
+  it('skips bounds that another process is exporting, and refuses others until it has ended', async () => {
+    await using directory = await temporaryDirectory();
+    const bounds = { since: at('2026-11-20T00:00:00Z'), until: at('2026-11-20T00:01:00Z') };
+    const start = async (request: object) =>
+      await startLocalExport(optionsFor(directory.path), simulated('a'), request, startOptions);
+    {
+      using _ = acquireExportLock(directory.path, 'a/bounded');
+      const message = `Another process is exporting other bounds of a to ${directory.path}. Start again once it has ended`;
+      await expect(start(bounds)).rejects.toMatchObject({ name: 'ConfigurationError', message });
+      using log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
+      const active = aRun({ export: 'a', ...bounds, bounded: true });
+      await log.replaceState(anExportState({ export: boundedStateName('a', bounds), version: 1, active }));
+      const reason = `another process is exporting these bounds of a to ${directory.path}`;
+      expect(await start(bounds)).toEqual({ status: 'skipped', reason });
+    }
+    expect(await start({})).toMatchObject({ status: 'completed' });
   });
 
   it('has an overview of its exports by name, in which one that cannot be read does not hide the others', async () => {

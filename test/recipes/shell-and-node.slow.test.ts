@@ -282,6 +282,9 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
       await writeFile(file, intact);
     }
     await rm(join(copy, incoming), { recursive: true, force: true });
+    await rename(join(out, second.folder, 'manifest.json'), join(out, 'manifest.json'));
+    await fails(`${second.folder}/manifest.json cannot be read. Restore it, and start again.`);
+    await rm(join(copy, incoming), { recursive: true, force: true });
     await rm(join(out, second.folder, 'run.json'));
     for (const unreadable of [dirname(second.folder), second.folder]) {
       const path = join(out, unreadable.replace(/date=[^/]*/, 'date=2099-01-01'));

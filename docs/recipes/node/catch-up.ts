@@ -116,6 +116,17 @@ async function hashOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   return hash.digest('hex');
 }
 
+type Step = (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+
+/** Writes an object of the source to a file, through `step`. */
+async function download(key: string, target: string, step: Step = (chunks) => chunks): Promise<void> {
+  try {
+    await pipeline(await read(key), step, createWriteStream(target));
+  } catch (cause) {
+    throw new Error(`${key} cannot be read. Restore it, and start again.`, { cause });
+  }
+}
+
 /** Verifies the page, or the file that it is compressed in, while it is written. It gets its name afterwards. */
 async function copyPage(page: ManifestPage): Promise<void> {
   const { key, storedBytes: bytes = page.bytes, storedSha256: sha256 = page.sha256 } = page;
@@ -124,7 +135,7 @@ async function copyPage(page: ManifestPage): Promise<void> {
   if (existsSync(target) && (await hashOf(createReadStream(target))) === sha256) return;
   const hash = createHash('sha256');
   let size = 0;
-  const measure = async function* (chunks: AsyncIterable<Uint8Array>) {
+  const measure: Step = async function* (chunks) {
     for await (const chunk of chunks) {
       hash.update(chunk);
       size += chunk.length;
@@ -133,7 +144,7 @@ async function copyPage(page: ManifestPage): Promise<void> {
       yield chunk;
     }
   };
-  await pipeline(await read(key), measure, createWriteStream(`${target}.part`));
+  await download(key, `${target}.part`, measure);
   if (size !== bytes || hash.digest('hex') !== sha256) throw new Error(`${key} does not match its manifest`);
   await rename(`${target}.part`, target);
 }
@@ -143,7 +154,7 @@ async function copyRun(run: RunSummary): Promise<void> {
   const staged = join(staging, folder);
   await mkdir(staged, { recursive: true });
   for (const name of ['manifest.json', summaryOf(run)]) {
-    await pipeline(await read(`${folder}/${name}`), createWriteStream(join(staged, name)));
+    await download(`${folder}/${name}`, join(staged, name));
   }
   let copied = 0;
   const remaining = pagesIn(join(staged, 'manifest.json'));

@@ -56,7 +56,9 @@ while read -r _ summary; do
   # What an interrupted download has left.
   find "$staged" -name 'page-*.*.*' ! -name 'page-*.*.gz' -delete
   pages "$run" "$staged"
-  for key in "$run/manifest.json" "$summary"; do get "$key" > ".incoming/$key"; done
+  for key in "$run/manifest.json" "$summary"; do
+    get "$key" > ".incoming/$key" || fail "$key cannot be read. Restore it, and start again."
+  done
   grep -q '^  "manifestVersion": 1,$' "$staged/manifest.json" || fail "$run: unknown manifestVersion"
   # One page per line, so that a manifest of a million pages takes no memory.
   # A compressed page has the checksum of its file, too.

@@ -13,10 +13,11 @@ import {
   type FailedRun,
   resultSchema,
   type Run,
+  type RunTotals,
   zeroTotals,
   type RunEnd,
 } from '../../core/model.ts';
-import type { EventSink, ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
+import type { PageLog, Runtime, SliceCounts, StoreReader } from '../../core/ports.ts';
 import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
 import { parseStartInput } from '../../core/start/start-input.ts';
@@ -35,9 +36,17 @@ export interface FollowDependencies {
   readonly runtime: Runtime;
 }
 
+/** A run as it was when it was read. */
+export interface SeenRun extends Pick<Run, 'export' | 'run' | 'since' | 'until' | 'bounded'>, RunTotals {
+  /** Only for a run with several slices. */
+  readonly slices?: SliceCounts | undefined;
+  /** Whether the execution that is followed has resumed the run, instead of beginning it. */
+  readonly isResumed: boolean;
+}
+
 export interface FollowOptions {
-  /** Receives the run's events. */
-  readonly emit: EventSink;
+  /** Receives the run each time it is another one, or has more pages. */
+  readonly onProgress: (run: SeenRun) => void;
   /** Receives other messages for the operator. */
   readonly notify: (text: string) => void;
   /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */
@@ -68,7 +77,7 @@ export async function followExecution(
   { client, definition, log, store, runtime }: FollowDependencies,
   firstExecution: string,
   startInput: unknown,
-  { signal, emit, notify, followers = () => 1 }: FollowOptions,
+  { signal, onProgress, notify, followers = () => 1 }: FollowOptions,
 ): Promise<RunEnd> {
   const startedAt = runtime.now();
   let execution = firstExecution;
@@ -95,10 +104,10 @@ export async function followExecution(
       // The status is read before the progress, so that no progress before the end is missed.
       const described = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
       const active = (await log.exportState(stateName))?.active;
-      const events = active?.execution === execution ? await readEvents(log, active, followed) : [];
-      for (const event of events) emit(event);
+      const seen = active?.execution === execution ? await readRun(log, active, followed) : undefined;
+      if (seen !== undefined) onProgress(seen);
       if (isActive(described)) {
-        if (events.length === 0) await reportIncident();
+        if (seen === undefined) await reportIncident();
         return undefined;
       }
       const end = await readEnd({ exportName: definition.name, stateName, log, store, notify }, described);
@@ -126,7 +135,7 @@ export async function followExecution(
       if (!signal.aborted) throw error;
     });
   }
-  return { status: 'started', execution, run: followed.run?.run ?? null };
+  return { status: 'started', execution, run: followed.seen?.run ?? null };
 }
 
 const usualDelayMs = (followedMs: number): number =>
@@ -144,37 +153,22 @@ function mayPass(error: unknown): boolean {
 interface FollowedRun {
   readonly startedBy: string;
   /** The run as it was when it was last read. */
-  run?: Run;
+  seen?: SeenRun;
   progress?: RunProgress;
 }
 
-/** The events since the run was last read. A run that starts over is a new one. Only the newest page is known. */
-async function readEvents(log: PageLog, run: Run, followed: FollowedRun): Promise<readonly ExportEvent[]> {
-  const isFirst = followed.run === undefined;
-  const known = followed.run?.run === run.run ? followed.progress : undefined;
+/** The run, if it is another one than when it was last read, or has more pages. A run that starts over is another one. */
+async function readRun(log: PageLog, run: Run, followed: FollowedRun): Promise<SeenRun | undefined> {
+  const before = followed.seen?.run === run.run ? followed.seen : undefined;
   // Slices that were complete before are not read again.
+  const known = before && followed.progress;
   const progress = await readProgress(log, run, run.slices && known && walkedSlices(known));
-  Object.assign(followed, { run, progress });
-  const { totals } = progress;
-  const about = { export: run.export, run: run.run, slices: run.slices && progress.counts };
-  const isResumed = isFirst && run.startedBy !== followed.startedBy;
-  const before = known?.totals ?? (isResumed ? totals : zeroTotals);
-  const events: ExportEvent[] = [];
-  if (known === undefined) {
-    const { since, until, bounded, executionNumber } = run;
-    const event = isResumed ? 'run-resumed' : 'run-started';
-    events.push({ event, ...about, since, until, bounded, executionNumber, page: before.pages + 1, ...before });
-  }
-  const [newest] = progress.slices
-    .flatMap(({ last }) => last ?? [])
-    .toSorted((one, other) => epochMsOf(other.loggedAt) - epochMsOf(one.loggedAt));
-  if (newest !== undefined && totals.pages > before.pages) {
-    const { page, slice, bytes, reports, timing } = newest;
-    const event = timing === null ? 'page-adopted' : 'page-exported';
-    const { pages: totalPages, reports: totalReports, bytes: totalBytes } = totals;
-    events.push({ event, ...about, page, slice, bytes, reports, totalPages, totalReports, totalBytes });
-  }
-  return events;
+  const { since, until, bounded } = run;
+  const isResumed = before?.isResumed ?? (followed.seen === undefined && run.startedBy !== followed.startedBy);
+  const about = { export: run.export, run: run.run, since, until, bounded, isResumed };
+  const seen = { ...about, slices: run.slices && progress.counts, ...progress.totals };
+  Object.assign(followed, { seen, progress });
+  return before === undefined || seen.pages > before.pages ? seen : undefined;
 }
 
 /** The outputs with which the state machine succeeds, besides that of a completed run. */

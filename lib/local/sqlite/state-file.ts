@@ -6,7 +6,6 @@
 import { existsSync, globSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import { pathToFileURL } from 'node:url';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
@@ -71,22 +70,22 @@ export interface StateFile extends Disposable {
  */
 export function openStateFile(file: string, { create = false } = {}): StateFile {
   let writer = create ? openForWriting(file) : undefined;
-  const reader = openForReading(file);
   const run: StateFile['run'] = (sql, ...values) => {
     writer ??= openForWriting(file);
     const { database } = writer;
     return withSqliteErrors(file, () => database.prepare(sql).run(...values)).changes === 1;
   };
   const close = () => {
-    reader.close();
-    writer?.walSync.close();
-    writer?.database.close();
+    if (writer === undefined) return;
+    writer.walSync.close();
+    leaveWal(writer.database);
+    writer.database.close();
     writer = undefined;
   };
   return {
     file,
     all(sql, ...values) {
-      if (writer === undefined) return reader.all(sql, values);
+      if (writer === undefined) return readFrom(file, sql, values);
       const { database } = writer;
       return withSqliteErrors(file, () => database.prepare(sql).all(...values));
     },
@@ -128,48 +127,26 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
 }
 
 /**
- * Reads `file`, without creating or changing anything: this user may not be allowed to write to its directory, and files that SQLite
- * creates for one user can be in the way of another.
- *
- * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them, and closes the file after each query, so that
- * the last writer can remove them. Then `file` alone has everything. It is read as one that no one changes (`immutable`), without
- * locks, and stays open until it is changed; if that was during a query, it is read again. A writer that was killed outside WAL mode, as while
- * it created the file, leaves a transaction that must be undone first.
+ * The rows of one query, without creating or changing anything: this user may not be allowed to write to the directory, and files that
+ * SQLite creates for one user can be in the way of another. The file is closed after the query, so that the last writer can leave WAL mode.
  */
-function openForReading(file: string) {
-  let opened: { readonly database: DatabaseSync; readonly revision: string | undefined; isEmpty: boolean } | undefined;
-  const close = () => {
-    opened?.database.close();
-    opened = undefined;
+function readFrom(file: string, sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> {
+  if (!isFilePresent(file)) return [];
+  assertNotTruncated(file);
+  const query = (readOnly: boolean) => {
+    using database = new DatabaseSync(file, { readOnly, timeout });
+    // A file that its writer has only just created has no tables, and so no rows.
+    if (isNew(database)) return [];
+    assertFormat(database, file);
+    return database.prepare(sql).all(...values);
   };
-  const query = (revision: string | undefined, readOnly: boolean, sql: string, values: readonly SQLInputValue[]) => {
-    if (opened?.revision !== revision || opened === undefined) {
-      close();
-      if (!isFilePresent(file)) return [];
-      assertNotTruncated(file);
-      const address = revision === undefined ? file : `${pathToFileURL(file).href}?immutable=1`;
-      opened = { database: new DatabaseSync(address, { readOnly, timeout }), revision, isEmpty: true };
-      // A file that its writer has only just created has no tables, and so no rows.
-      opened.isEmpty = isNew(opened.database);
-      if (!opened.isEmpty) assertFormat(opened.database, file);
-    }
-    return opened.isEmpty ? [] : opened.database.prepare(sql).all(...values);
-  };
-  const all = (sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> => {
-    for (let readOnly = true; ;) {
-      const revision = revisionOf(file);
-      try {
-        const rows = query(revision, readOnly, sql, values);
-        if (revision === undefined || !isSettled(file)) close();
-        if (revision === undefined || revisionOf(file) === revision) return rows;
-      } catch (error) {
-        close();
-        if (readOnly && isRollbackNeeded(error)) readOnly = false;
-        else if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
-      }
-    }
-  };
-  return { all, close };
+  try {
+    return query(true);
+  } catch (error) {
+    // A writer that was killed outside WAL mode, as while it created the file, leaves a transaction that must be undone first.
+    if (isRollbackNeeded(error)) return withSqliteErrors(file, () => query(false));
+    throw isExportError(error) ? error : readError(file, error);
+  }
 }
 
 /** After a writer was killed, a reader must be able to create one of SQLite's files. */
@@ -179,17 +156,6 @@ function readError(file: string, cause: unknown): ExportError {
   const remedy = 'Run the command as a user who may write to its directory, or on a copy of the directory';
   return new ExportError('ConfigurationError', `${file} ${reason}. ${remedy}`, { cause });
 }
-
-/** Differs whenever the file has other content. Undefined while a writer may have it open, or if one was killed. */
-function revisionOf(file: string): string | undefined {
-  if (existsSync(`${file}-wal`) || existsSync(`${file}-journal`)) return undefined;
-  const { ino, size, mtimeNs } = statSync(file, { bigint: true, throwIfNoEntry: false }) ?? {};
-  return `${ino} ${size} ${mtimeNs}`;
-}
-
-/** Two changes in one tick of the file system's clock can leave the same revision. */
-const isSettled = (file: string): boolean =>
-  Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY) > 1_000;
 
 const isNew = (database: DatabaseSync): boolean =>
   database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined && pragma(database, 'user_version') === 0;
@@ -205,7 +171,7 @@ function assertFormat(database: DatabaseSync, file: string): void {
 }
 
 /**
- * Switches to WAL mode, in which readers and writers of several processes do not block one another; the file keeps it.
+ * Switches to WAL mode, in which readers and writers of several processes do not block one another.
  * SQLite's busy timeout does not apply if two processes switch at the same time, so this retries.
  */
 function enableWal(database: DatabaseSync): void {
@@ -216,6 +182,18 @@ function enableWal(database: DatabaseSync): void {
     } catch (error) {
       if (!isBusyError(error) || Date.now() - startedAt > timeout) throw error;
     }
+  }
+}
+
+/**
+ * Leaves WAL mode, in which even a reader needs the files `-wal` and `-shm`, and so write access to the directory if they do not exist.
+ * While another connection is open, this fails at once, and the last one to be closed does it. A killed process leaves the files.
+ */
+function leaveWal(database: DatabaseSync): void {
+  try {
+    database.exec('PRAGMA busy_timeout = 0; PRAGMA synchronous = EXTRA; PRAGMA journal_mode = DELETE');
+  } catch (error) {
+    if (!isBusyError(error)) throw error;
   }
 }
 

@@ -3,13 +3,14 @@
  * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
+import type { SeenRun } from '../../aws/step-functions/follow-run.ts';
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import type { Retry } from '../../local/execution.ts';
 import { bytes, coarseDuration, delay, plural, sliceCounts } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
-/** What the events of a run have shown so far. Unknown values are null. */
+/** What has been seen of a run. Unknown values are null. */
 export interface ObservedRun extends Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'> {
   readonly export: string;
   /** Only for a run with several slices. */
@@ -43,16 +44,31 @@ export function createProgressDisplay(
     const notify = (text: string) => {
       if (!quiet) status.print(style('dim', named(text)));
     };
+    const showPages = () => {
+      if (!quiet) status.update(progressText([...runs], now()));
+    };
     return {
       notify,
+      /** Shows in what a run in AWS differs from what was seen of it before. */
+      onProgress({ isResumed, ...seen }: SeenRun) {
+        const before = run.observed;
+        const isOther = before.run !== seen.run;
+        run.observed = seen;
+        if (isOther) {
+          notify((isResumed ? resumedText : startedText)(seen));
+          run.from = { ...(isResumed ? seen : { ...seen, ...zeroTotals }), at: now() };
+        }
+        const pagesBefore = !isOther ? before.pages : isResumed ? seen.pages : 0;
+        if (seen.pages > pagesBefore) showPages();
+      },
+      /** Shows an event of a run in this process. */
       emit(event: ExportEvent) {
         run.observed = observe(run.observed, event);
         const isBeginning = ['run-started', 'run-resumed', 'run-restarted'].includes(event.event);
         if (isBeginning || run.from === undefined) run.from = { ...run.observed, at: now() };
         if (event.event === 'page-exported' || event.event === 'page-adopted') {
           run.lastRetry = undefined;
-          if (!quiet) status.update(progressText([...runs], now()));
-          return;
+          return showPages();
         }
         const message = messageOf(event);
         if (message !== undefined) (notices.has(event.event) ? notify : warn)(message);
@@ -105,12 +121,8 @@ type Messages = { readonly [Name in ExportEvent['event']]?: (event: Extract<Expo
 
 /** What is said of events. The start says how its run ends, pages are counted, and only functions wait for slots. */
 const messages: Messages = {
-  'run-started': (event) => `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}`,
-  'run-resumed'(event) {
-    const { run, pages, slices } = event;
-    const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
-    return `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})`;
-  },
+  'run-started': startedText,
+  'run-resumed': resumedText,
   'run-restarted': ({ run, abandoned, reason }) =>
     `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
   'slice-restarted': ({ slice, attempt, reason }) => `Slice ${slice} starts over (pass ${attempt}): ${reason}`,
@@ -126,12 +138,18 @@ const messages: Messages = {
 const messageOf = (event: ExportEvent): string | undefined =>
   (messages[event.event] as ((event: ExportEvent) => string) | undefined)?.(event);
 
-type Period = Pick<
-  Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>,
-  'since' | 'until' | 'slices'
->;
+type BegunRun = Pick<SeenRun, 'export' | 'run' | 'since' | 'until' | 'slices' | 'pages'>;
 
-function periodOf({ since, until, slices }: Period): string {
+function startedText(run: BegunRun): string {
+  return `Run ${run.run}: exporting "${run.export}" ${periodOf(run)}`;
+}
+
+function resumedText(run: BegunRun): string {
+  const done = run.slices === undefined ? `page ${run.pages}` : plural(run.pages, 'page');
+  return `Resuming run ${run.run} ${run.pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(run)})`;
+}
+
+function periodOf({ since, until, slices }: BegunRun): string {
   const end = until === undefined ? '' : ` until ${until}`;
   return `since ${since}${end}${slices === undefined ? '' : ` in ${plural(slices.count, 'slice')}`}`;
 }

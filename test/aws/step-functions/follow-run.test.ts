@@ -7,11 +7,11 @@ import {
 } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { followExecution } from '../../../lib/aws/step-functions/follow-run.ts';
+import { followExecution, type SeenRun } from '../../../lib/aws/step-functions/follow-run.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type ExportState, type Run } from '../../../lib/core/model.ts';
-import type { ExportEvent } from '../../../lib/core/ports.ts';
+
 import { aCompletion, aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 
@@ -37,7 +37,7 @@ function aFollowedRun(input: object = {}) {
   const log = createMemoryLog();
   const descriptions = new Map<string, Description>();
   const histories = new Map<string, readonly HistoryEvent[] | Error>();
-  const events: ExportEvent[] = [];
+  const seen: SeenRun[] = [];
   const delays: number[] = [];
   const messages: string[] = [];
   const interruption = new AbortController();
@@ -61,7 +61,7 @@ function aFollowedRun(input: object = {}) {
     log,
     descriptions,
     histories,
-    events,
+    seen,
     delays,
     messages,
     interrupt: () => interruption.abort(),
@@ -111,7 +111,7 @@ function aFollowedRun(input: object = {}) {
         first,
         { export: 'nightly', ...input },
         {
-          emit: (event) => events.push(event),
+          onProgress: (run) => seen.push(run),
           notify: (text) => messages.push(text),
           signal: interruption.signal,
         },
@@ -146,8 +146,8 @@ const failed = (second: number, error: string): HistoryEvent => ({
 
 const definition = anExportDefinition({ name: 'nightly', dates: { unitMs: 1, zone: 'UTC', upperBound: 'date.lt' } });
 const result = aRunResult({ export: 'nightly', run: id, pages: 3 });
-const summarize = (events: readonly ExportEvent[]) =>
-  events.map((event) => `${event.event}${'page' in event ? ` ${event.page}` : ''}`);
+const pagesOf = (seen: readonly SeenRun[]) =>
+  seen.map(({ pages, isResumed }) => (isResumed ? [pages, 'resumed'] : pages));
 
 describe('following a run', () => {
   it('reports the newest page each time there is progress, and the end', async () => {
@@ -165,14 +165,8 @@ describe('following a run', () => {
       },
     ]);
     expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/${result.manifest}` });
-    expect(summarize(run.events)).toEqual(['run-started 1', 'page-exported 1', 'page-adopted 3']);
-    expect(run.events[2]).toMatchObject({
-      export: 'nightly',
-      run: id,
-      bytes: 100,
-      totalBytes: 300,
-      totalReports: 30,
-    });
+    expect(pagesOf(run.seen)).toEqual([0, 1, 3]);
+    expect(run.seen[2]).toMatchObject({ export: 'nightly', run: id, bytes: 300, reports: 30 });
   });
 
   it('reports a resumed run, with the pages logged before the start', async () => {
@@ -184,15 +178,11 @@ describe('following a run', () => {
       async () => run.end(first, result),
     ]);
     expect(await end).toMatchObject({ status: 'completed' });
-    expect(run.events[0]).toMatchObject({
-      event: 'run-resumed',
-      page: 2,
-      pages: 1,
-      reports: 10,
-      bytes: 100,
-      executionNumber: 2,
-    });
-    expect(summarize(run.events)).toEqual(['run-resumed 2', 'page-exported 2']);
+    expect(pagesOf(run.seen)).toEqual([
+      [1, 'resumed'],
+      [2, 'resumed'],
+    ]);
+    expect(run.seen[0]).toMatchObject({ reports: 10, bytes: 100 });
   });
 
   it('continues with the next execution, named by the output of the previous one or derived from its run', async () => {
@@ -211,7 +201,7 @@ describe('following a run', () => {
       () => run.end(third, result),
     ]);
     expect(end).toMatchObject({ status: 'completed', result: { run: id } });
-    expect(summarize(run.events)).toEqual(['run-started 1']);
+    expect(pagesOf(run.seen)).toEqual([0]);
   });
 
   it.each([
@@ -243,8 +233,8 @@ describe('following a run', () => {
       () => run.end(first, { ...result, run: fresh }),
     ]);
     expect(end).toMatchObject({ status: 'completed' });
-    expect(summarize(run.events)).toEqual(['run-started 1', 'page-exported 1', 'run-started 1', 'page-exported 1']);
-    expect(run.events[2]).toMatchObject({ run: fresh });
+    expect(pagesOf(run.seen)).toEqual([0, 1, 0, 1]);
+    expect(run.seen[2]).toMatchObject({ run: fresh });
   });
 
   it('reports why an execution skipped, in BeginRun or because another execution took over the run', async () => {
@@ -374,11 +364,9 @@ describe('following a run with slices', () => {
       () => run.page(1, inSlice(3)),
       () => run.end(first, result),
     ]);
-    const progress = run.events.flatMap((event) =>
-      event.event === 'page-exported' ? [[event.slices, event.totalPages, event.totalReports, event.totalBytes]] : [],
-    );
-    expect(run.events[0]).toMatchObject({ event: 'run-started', slices: { done: 0, count: 3 } });
+    const progress = run.seen.map((each) => [each.slices, each.pages, each.reports, each.bytes]);
     expect(progress).toEqual([
+      [{ done: 0, count: 3 }, 0, 0, 0],
       [{ done: 1, count: 3 }, 2, 20, 200],
       [{ done: 2, count: 3 }, 3, 30, 300],
       [{ done: 2, count: 3 }, 4, 40, 400],
