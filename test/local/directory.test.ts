@@ -23,6 +23,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const startOptions: StartOptions = {
   follow: true,
+  onProgress: () => {},
   emit: () => {},
   onRetry: () => {},
   notify: () => {},

@@ -150,6 +150,7 @@ describe('a deployed stack', () => {
     const ignore = () => undefined;
     const options: StartOptions = {
       follow,
+      onProgress: ignore,
       emit: ignore,
       notify: (text) => messages.push(text),
       onStarted: (execution) => started.push(execution),

@@ -94,6 +94,25 @@ describe('the progress of a run', () => {
     expect(display.lines().join()).toBe(line);
   });
 
+  it('shows in what a run in AWS differs from what was seen of it before', () => {
+    const display = aDisplay();
+    const seen = { export: 'daily', run, since, isResumed: false, ...totals };
+    display.onProgress(seen);
+    display.onProgress({ ...seen, pages: 2, reports: 20, bytes: 2_000 });
+    display.pass(60_000);
+    display.onProgress({ ...seen, run: fresh, pages: 1, reports: 10, bytes: 1_000 });
+    expect(display.observed()).toEqual({ export: 'daily', run: fresh, since, pages: 1, reports: 10, bytes: 1_000 });
+    expect(display.lines()).toEqual([
+      `Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z`,
+      'Page 2 · 20 reports · 2 kB',
+      `Run ${fresh}: exporting "daily" since 2026-11-20T02:00:00Z`,
+      'Page 1 · 10 reports · 1 kB',
+    ]);
+    const resumed = aDisplay();
+    resumed.onProgress({ ...seen, isResumed: true, pages: 145 });
+    expect(resumed.lines()).toEqual([`Resuming run ${run} after page 145 (since 2026-11-20T02:00:00Z)`]);
+  });
+
   it('shows at most one page per minute in a log, with the time, and the rate once it is known', () => {
     const display = aDisplay();
     display.emit(started);
