@@ -83,7 +83,9 @@ export async function runLocally({ out, startInput, ...run }: LocalRunOptions): 
   }
 }
 
-/** @throws ConfigurationError unless the bounded run is the unfinished one: the process that runs exports others then */
+/**
+ * @throws ConfigurationError unless the bounded run is the unfinished one: the process that runs exports others then
+ */
 async function assertUnfinished(out: string, exportName: string, bounds: Bounds): Promise<void> {
   using state = openStateFile(stateFileIn(out));
   if ((await pageLogIn(state).exportState(boundedStateName(exportName, bounds)))?.active !== undefined) return;

@@ -47,7 +47,7 @@ export function readLocalRuns(options: Options, names: readonly string[], proble
   const out = options.out ?? (isSimulated ? simulatedDirectory : defaultDirectory);
   const ofDirectory = settingsFileIn(out);
   const file = settings ?? (isFilePresent(ofDirectory) ? ofDirectory : undefined);
-  problems.push(...findConflicts(names, options, file));
+  problems.push(...findConflicts(names, options, file !== undefined));
   if (file !== undefined) return { out, file, ...readFileRuns(file, out, { options, names, problems }) };
   const exports = configuredExports(optionsDocument(options), { isSimulated }, problems);
   return { out, exports, names: exports.map(nameOf), onBegun: (notify) => writeSettings(ofDirectory, options, notify) };
@@ -63,15 +63,12 @@ function readFileRuns(
     problems,
   }: { readonly options: Options; readonly names: readonly string[]; readonly problems: string[] },
 ): Pick<LocalRuns, 'exports' | 'names'> {
-  const isOfDirectory = options.settings === undefined;
-  const isSimulated = options.simulate ?? (isOfDirectory && hasSimulatedReports(out));
+  const isSimulated = options.simulate ?? (options.settings === undefined && hasSimulatedReports(out));
   const document = collectProblems(() => fileDocument(file), problems);
   const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
   const wanted = options.export === undefined ? names : [options.export];
   const selected = selectConfigured(exports, wanted, { file, all: options.all ?? false }, problems);
-  if (isOfDirectory && selected.length > 0) {
-    problems.push(...findContradictions(options, document?.value as RawSettings, file));
-  }
+  if (selected.length > 0) problems.push(...findContradictions(options, document?.value as RawSettings, file));
   return { exports, names: selected.map(nameOf) };
 }
 
@@ -91,29 +88,20 @@ function selectConfigured(
   return selected;
 }
 
+function findConflicts(names: readonly string[], options: Options, hasFile: boolean): readonly string[] {
+  const { all = false, simulate = false, baseUrl } = options;
+  return [
+    ...(simulate && baseUrl !== undefined
+      ? ['--simulate: cannot be combined with --base-url, which names a service']
+      : []),
+    ...(hasFile ? [] : names.map((name) => sanitizeArgument(`${name}: unexpected argument`))),
+    ...(all && !hasFile ? ['--all: needs --settings, or a settings file in the directory'] : []),
+    ...(all && names.length > 0 ? ['--all: runs every export; leave out the names of exports'] : []),
+  ];
+}
+
 /** The options that describe the only export, and are settings in a file. */
 const describingOptions = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'size', 'compress'] as const;
-
-function findConflicts(names: readonly string[], options: Options, file: string | undefined): readonly string[] {
-  const { all = false, settings, simulate, baseUrl } = options;
-  const conflicts =
-    simulate === true && baseUrl !== undefined
-      ? ['--simulate: cannot be combined with --base-url, which names a service']
-      : [];
-  if (file === undefined) {
-    conflicts.push(...names.map((name) => sanitizeArgument(`${name}: unexpected argument`)));
-    if (all) conflicts.push('--all: needs --settings, or a settings file in the directory');
-    return conflicts;
-  }
-  if (settings !== undefined) {
-    const given = describingOptions.filter((field) => options[field] !== undefined);
-    conflicts.push(...given.map((field) => `${flagOf(field)}: cannot be combined with --settings; set it in the file`));
-    if (options.export !== undefined)
-      conflicts.push('--export: cannot be combined with --settings; name the exports as arguments');
-  }
-  if (all && names.length > 0) conflicts.push('--all: runs every export; leave out the names of exports');
-  return conflicts;
-}
 
 /** The part of a valid settings file that options can set, too. */
 interface RawSettings {
@@ -122,7 +110,7 @@ interface RawSettings {
   readonly bucket?: { readonly compression?: string };
 }
 
-/** The options that say something else than the settings file of the directory, which counts. */
+/** The options that say something else than the settings file, which counts. */
 function findContradictions(
   options: Options,
   { services, exports, bucket }: RawSettings,

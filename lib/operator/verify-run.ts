@@ -5,6 +5,7 @@
  */
 
 import { hash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
@@ -65,13 +66,14 @@ export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun 
   const run = isPublished ? { ...subject.header, request: subject.header } : subject;
   const reading = { ...deps, run, isPublished, slices, findings };
   const pages = isPublished ? pagesOfManifest(reading, subject) : pagesOfLog(reading, subject);
-  await forEachConcurrently(pages, concurrency, async (expected) => {
+  const verifyPage = async (expected: ExpectedPage) => {
     const { key, page, bytes } = expected.page;
     const verifying = findProblem(reading, expected);
     const problem = await verifying.catch((error: unknown) => findings.reportConflict(page, error));
     if (problem !== undefined) findings.report(page, `${deps.store.locate(key)} ${problem}`);
     deps.onPage(bytes);
-  });
+  };
+  await Readable.from(pages).forEach(verifyPage, { concurrency });
   const notes = await verifyFolder(reading);
   const totals = sumTotals(slices.map((slice) => slice.totals));
   if (isPublished) {
@@ -157,29 +159,6 @@ function addTo(slice: SeenSlice, page: Pick<ManifestPage, 'reports' | 'bytes'>, 
   slice.first = slice.totals.pages === 1 ? entry : slice.first;
   slice.last = entry;
   if (entry !== undefined) slice.logged += 1;
-}
-
-/** Runs `operation` for each item, at most `limit` at the same time. An item is read once there is a place for it. */
-async function forEachConcurrently<Item>(
-  items: AsyncIterable<Item>,
-  limit: number,
-  operation: (item: Item) => Promise<void>,
-): Promise<void> {
-  const running = new Set<Promise<void>>();
-  let failure: { readonly error: unknown } | undefined;
-  const run = async (item: Item) => {
-    await operation(item).catch((error: unknown) => {
-      failure ??= { error };
-    });
-  };
-  for await (const item of items) {
-    const ended = run(item).finally(() => running.delete(ended));
-    running.add(ended);
-    if (running.size >= limit) await Promise.race(running);
-    if (failure !== undefined) break;
-  }
-  await Promise.all(running);
-  if (failure !== undefined) throw failure.error;
 }
 
 /**

@@ -227,14 +227,12 @@ describe('report-exporter local --settings', () => {
       services: { acme: { vendor: 'ACME', apiKeyEnv: 'sk-live/1' } },
       exports: [{ name: 'nightly' }],
     });
-    const ended = await runInProcess([...local, 'nightly', '--size', '3', '--nope', '--export', 'x', '--all'], env);
+    const ended = await runInProcess([...local, 'nightly', '--nope', '--all'], env);
     expect(ended).toMatchObject({ status: 2, stdout: '' });
     const [heading, ...lines] = ended.stderr.trimEnd().split('\n');
-    expect(heading).toBe('Error: 6 problems:');
+    expect(heading).toBe('Error: 4 problems:');
     expect(lines).toEqual([
       '  --nope: no such option; most settings need a settings file: local --settings',
-      '  --size: cannot be combined with --settings; set it in the file',
-      '  --export: cannot be combined with --settings; name the exports as arguments',
       '  --all: runs every export; leave out the names of exports',
       expect.stringContaining(`  ${file}:3 services.acme.baseUrl: `),
       expect.stringContaining(`  ${file}:5 services.acme.apiKeyEnv: must be the name of an environment variable`),

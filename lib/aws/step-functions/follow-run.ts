@@ -157,7 +157,9 @@ interface FollowedRun {
   progress?: RunProgress;
 }
 
-/** The run, if it is another one than when it was last read, or has more pages. A run that starts over is another one. */
+/**
+ * The run, if it is another one than when it was last read, or has more pages. A run that starts over is another one.
+ */
 async function readRun(log: PageLog, run: Run, followed: FollowedRun): Promise<SeenRun | undefined> {
   const before = followed.seen?.run === run.run ? followed.seen : undefined;
   // Slices that were complete before are not read again.

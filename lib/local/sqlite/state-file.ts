@@ -57,15 +57,17 @@ export interface StateFile extends Disposable {
   readonly all: (sql: string, ...values: readonly SQLInputValue[]) => readonly Record<string, unknown>[];
   /** Returns whether the statement has changed a row, which may not survive a power loss before the next `write`. */
   readonly run: (sql: string, ...values: readonly SQLInputValue[]) => boolean;
-  /** Resolves to whether the statement has changed a row. Either way, what the file then holds survives a power loss. */
+  /**
+   * Resolves to whether the statement has changed a row. Either way, what the file then holds survives a power loss.
+   */
   readonly write: (sql: string, ...values: readonly SQLInputValue[]) => Promise<boolean>;
   /** A later call opens the file again. */
   readonly close: () => void;
 }
 
 /**
- * The state in `file`. The first write creates it, and its directory, if needed; with `create`, this function does. Until then nothing is
- * created, and the file need not be writable. Any number of processes may use it concurrently.
+ * The state in `file`. The first write creates it, and its directory, if needed; with `create`, this function does.
+ * Until then nothing is created, and the file need not be writable. Any number of processes may use it concurrently.
  * @throws ConfigurationError, on use, if it cannot be opened, has another format, or is damaged
  */
 export function openStateFile(file: string, { create = false } = {}): StateFile {
@@ -110,7 +112,7 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
     try {
       // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
       database.exec('PRAGMA synchronous = EXTRA');
-      // Of two processes, one creates the tables.
+      // One of two processes creates the tables.
       database.exec('BEGIN IMMEDIATE');
       if (isNew(database)) {
         const identity = `PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion};`;
@@ -127,8 +129,9 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
 }
 
 /**
- * The rows of one query, without creating or changing anything: this user may not be allowed to write to the directory, and files that
- * SQLite creates for one user can be in the way of another. The file is closed after the query, so that the last writer can leave WAL mode.
+ * The rows of one query, without creating or changing anything: this user may not be allowed to write to the directory,
+ * and files that SQLite creates for one user can be in the way of another. The file is closed after the query, so that
+ * the last writer can leave WAL mode.
  */
 function readFrom(file: string, sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> {
   if (!isFilePresent(file)) return [];
@@ -143,7 +146,8 @@ function readFrom(file: string, sql: string, values: readonly SQLInputValue[]): 
   try {
     return query(true);
   } catch (error) {
-    // A writer that was killed outside WAL mode, as while it created the file, leaves a transaction that must be undone first.
+    // A writer that was killed outside WAL mode, as while it created the file, leaves a transaction that must be undone
+    // first.
     if (isRollbackNeeded(error)) return withSqliteErrors(file, () => query(false));
     throw isExportError(error) ? error : readError(file, error);
   }
@@ -186,8 +190,9 @@ function enableWal(database: DatabaseSync): void {
 }
 
 /**
- * Leaves WAL mode, in which even a reader needs the files `-wal` and `-shm`, and so write access to the directory if they do not exist.
- * While another connection is open, this fails at once, and the last one to be closed does it. A killed process leaves the files.
+ * Leaves WAL mode, in which even a reader needs the files `-wal` and `-shm`, and so write access to the directory if
+ * they do not exist. While another connection is open, this fails at once, and the last one to be closed does it. A
+ * killed process leaves the files.
  */
 function leaveWal(database: DatabaseSync): void {
   try {
@@ -201,7 +206,9 @@ function pragma(database: DatabaseSync, name: 'user_version' | 'application_id')
   return Number(Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0]);
 }
 
-/** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
+/**
+ * SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks.
+ */
 function assertNotTruncated(file: string): void {
   const directory = dirname(file);
   if (!isFilePresent(file) || statSync(file).size > 1) return;

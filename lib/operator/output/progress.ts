@@ -105,8 +105,8 @@ function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
 }
 
 /**
- * The retry, with its number among all of the same page: each sends a request, whatever the error. `maxAttempts` is how many
- * there are if this error stays.
+ * The retry, with its number among all of the same page: each sends a request, whatever the error. `maxAttempts` is how
+ * many there are if this error stays.
  */
 function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
   const attempt = (previous?.state === retry.state ? previous.attempt : 0) + 1;
@@ -119,7 +119,7 @@ const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-
 
 type Messages = { readonly [Name in ExportEvent['event']]?: (event: Extract<ExportEvent, { event: Name }>) => string };
 
-/** What is said of events. The start says how its run ends, pages are counted, and only functions wait for slots. */
+/** The messages about events. The start says how its run ends, pages are counted, and only functions wait for slots. */
 const messages: Messages = {
   'run-started': startedText,
   'run-resumed': resumedText,
@@ -205,7 +205,9 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
 /** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */
 const minIntervalMs = { terminal: 100, log: 60_000 };
 
-/** `update` rewrites the last line on a terminal, unless it was called just before. `print` writes a line that stays. */
+/**
+ * `update` rewrites the last line on a terminal, unless it was called just before. `print` writes a line that stays.
+ */
 function createStatusLine(stream: Terminal, now: () => number) {
   const isTerminal = stream.isTTY === true;
   let updatedAt = Number.NEGATIVE_INFINITY;

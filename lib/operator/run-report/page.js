@@ -1,6 +1,6 @@
 /*
- * Shows the data of the page: a run, or exports with their runs. Runs in the browser, after uPlot. What comes from outside is
- * inserted as text only.
+ * Shows the data of the page: a run, or exports with their runs. Runs in the browser, after uPlot. What comes from
+ * outside is inserted as text only.
  */
 (() => {
   /** @typedef {import('./render-page.ts').RunPage} RunPage */
