@@ -76,8 +76,9 @@ Ctrl-C interrupts a local run; a deployed run continues. Several exports of a st
 fails does not stop the others. With --json, prints a JSON object per export, one per line.
 
 With --since and --until, it is a bounded run: it exports what is dated from the one and before the other, and leaves the watermark
-alone. Bounds that overlap those of another bounded run are refused. With --each, the same command continues with the parts that are
-left. Slices and bounds need requests with an upper bound: see filterUntil in docs/settings.md.
+alone. Bounds that overlap those of another bounded run are refused. With --each, the command starts one bounded run after the other,
+and must stay open; the same command continues with those that are left. Slices and bounds need requests with an upper bound: see
+filterUntil in docs/settings.md.
 
 Examples:
   $ report-exporter start nightly --stack ReportExporter --follow
