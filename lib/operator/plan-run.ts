@@ -33,18 +33,9 @@ export async function planRun(deps: PlanDependencies, requested: RequestedStart 
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
     const start = { definition, input, execution: plannedExecution };
     const decision = decide(state, start, await readFacts(deps, state, start));
-    switch (decision.kind) {
-      case 'skip':
-        return notPlanned('skip', decision.reason);
-      case 'refuse':
-        throw decision.error;
-      case 'begin':
-      case 'replace':
-        return await planNewRun(state, decision);
-      case 'keep':
-      case 'resume':
-        return await planResumedRun(deps.store, state, decision);
-    }
+    if (decision.kind === 'skip') return notPlanned('skip', decision.reason);
+    if (decision.kind === 'refuse') throw decision.error;
+    return await describeRun(deps, state, decision);
   } catch (error) {
     // A state that cannot be read is no refusal.
     const isConflict = state !== undefined && isExportError(error, 'PageConflictError');
@@ -53,42 +44,25 @@ export async function planRun(deps: PlanDependencies, requested: RequestedStart 
   }
 }
 
-async function planNewRun({ active }: ExportState, decision: Extract<Decision, { readonly reason: string; run: Run }>) {
-  const { run, progress, reason } = decision;
-  // A new run has no pages.
-  const { next } = await findNextPage({ find: async () => undefined }, run, progress);
-  /** `abandons`: the unfinished run. `begun`: the run that would begin. */
-  return {
-    act: 'start',
-    reason,
-    run: null,
-    abandons: active?.run ?? null,
-    ...place(run, progress, next),
-    begun: run,
-  } as const;
-}
+type Accepted = Exclude<Decision, { readonly kind: 'skip' | 'refuse' }>;
 
-async function planResumedRun(
-  store: PlanDependencies['store'],
-  state: ExportState,
-  { run, progress }: Extract<Decision, { readonly kind: 'keep' | 'resume' }>,
-) {
-  const { next, unlogged } = await findNextPage(store, run, progress);
+/** `abandons` is the unfinished run that a new run replaces. `begun` is a run that would begin. */
+async function describeRun(deps: PlanDependencies, state: ExportState, decision: Accepted) {
+  const { run, progress } = decision;
+  if ('reason' in decision) {
+    // A new run has no pages.
+    const { next } = await findNextPage({ find: async () => undefined }, run, progress);
+    const { reason } = decision;
+    const abandons = state.active?.run ?? null;
+    return { act: 'start', reason, run: null, abandons, ...place(run, progress, next), begun: run } as const;
+  }
+  const { next, unlogged } = await findNextPage(deps.store, run, progress);
   const reason = reasonToResume(run, state, unlogged);
-  return {
-    act: 'resume',
-    reason,
-    run: run.run,
-    abandons: null,
-    ...place(run, progress, next),
-    begun: undefined,
-  } as const;
+  const about = { act: 'resume', reason, run: run.run, abandons: null } as const;
+  return { ...about, ...place(run, progress, next), begun: undefined };
 }
 
-/**
- * What the run exports, and which page it requests next. `page` is null if all pages are stored and the run only has to
- * be published.
- */
+/** The bounds of the run, and the page it requests next: null if all are stored and it only has to be published. */
 function place(run: Run, { counts }: RunProgress, next: NextPage | undefined) {
   const { since, until, bounded, slices } = run;
   return {

@@ -71,19 +71,12 @@ export type Decision =
     };
 
 type SkipCause =
-  /** The run that the execution was to continue has ended. */
   | 'run has ended'
-  /** Another execution has taken over the run that the execution was to continue. */
   | 'run was taken over'
-  /** A run has begun for the scheduled time: the scheduler has repeated it. */
   | 'scheduled time is repeated'
-  /** A bounded run has exported the same bounds. */
   | 'bounds are exported'
-  /** The execution of the unfinished run is still running. */
   | 'run is in progress'
-  /** The execution has had a run before, which has ended. */
   | 'execution has had its run'
-  /** The run would end before it starts, because of the lag. */
   | 'nothing to export yet';
 
 interface Situation extends Start, Facts {
