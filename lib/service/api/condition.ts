@@ -7,8 +7,8 @@
  *     {"reports": 0}                                           a page without reports
  *     {"status": 404, "at": "/code", "is": "no_more_pages"}    the status, alone or beside one of the others
  *
- * `is` names values, `not` names others than these, and without both, something must be there. A value that is missing is neither:
- * the condition is silent. So an error document never ends a run by what it lacks.
+ * `is` names values, `not` names others than these, and without both, something must be there. A value that is missing
+ * is neither: the condition is silent. So an error document never ends a run by what it lacks.
  */
 
 import * as z from 'zod/mini';

@@ -1,4 +1,6 @@
-/** Facts of a response, which conditions and kinds of next pages ask for. Nothing here knows how a response is received. */
+/**
+ * Facts of a response, which conditions and kinds of next pages ask for. Nothing here knows how a response is received.
+ */
 
 /** A value at a path of a document. */
 export interface PathValue {

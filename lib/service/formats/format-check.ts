@@ -29,7 +29,7 @@ export interface PageContent {
 }
 
 export interface Field {
-  /** As in the paths of JSON. */
+  /** In the syntax of paths in JSON. */
   readonly path: string;
   /** undefined: an object, an array, null, or a long text. */
   readonly text?: string | undefined;

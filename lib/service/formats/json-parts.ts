@@ -22,7 +22,7 @@ export type Item = 'last' | { readonly key: string; readonly value: string };
 export interface Found {
   readonly type: NonNullable<PathValue['type']>;
   text?: string;
-  /** Of an object or an array that is held. */
+  /** The text of an object or an array that is held. */
   json?: string;
   /** By the names of the parts. */
   readonly parts: Map<string, Found>;

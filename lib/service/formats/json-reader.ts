@@ -49,7 +49,7 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
     else problem ??= values.endContainer();
   };
   const startScalar = (type: Found['type'], text?: string): void => {
-    // Of any other document, the end may be missing unnoticed: 12 of 123.
+    // The end of any other document may be missing unnoticed: 12 of 123.
     if (depth === 0) problem ??= 'the document is neither an object nor an array';
     values.startScalar(type, text);
   };

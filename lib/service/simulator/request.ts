@@ -164,7 +164,7 @@ const bodySchema = object({
 /** @throws Rejection invalid_request with every problem of the request */
 function parseExportRequest(query: URLSearchParams, body: unknown): ExportRequest {
   const [cursor, ...others] = query.getAll('cursor');
-  // That of the query counts, whatever the body has.
+  // The cursor in the query counts, whatever the body has.
   const { data, error } = bodySchema.safeParse(cursor === undefined ? body : { ...fieldsOf(body), cursor });
   const problems = [
     ...(error === undefined ? [] : [describeProblems('body', error)]),

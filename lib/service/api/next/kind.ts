@@ -1,4 +1,7 @@
-/** What every kind of `next` has: a kind is a file, and the table of kinds in `kinds.ts` is the only place that knows them. */
+/**
+ * What every kind of `next` has: a kind is a file, and the table of kinds in `kinds.ts` is the only place that knows
+ * them.
+ */
 
 import type { Cursor } from '../../../core/model.ts';
 import type { Rule, SettingsProblem } from '../../../core/schema/fields.ts';
@@ -52,7 +55,7 @@ export interface PageFacts extends ResponseFacts {
 /** A path in a description, and where it stands there. */
 type PathOf = readonly [path: SettingsProblem['path'], value: string];
 
-/** What a kind needs of the rest of the description. */
+/** The parts of a description that a kind needs. */
 export interface Described<NextSettings> {
   readonly request: Request;
   readonly next: NextSettings;
@@ -62,7 +65,7 @@ export interface Described<NextSettings> {
 }
 
 export interface NextKind<NextSettings> {
-  /** What is wrong with settings that are valid by themselves. */
+  /** Problems of settings that are valid by themselves. */
   readonly rules: (api: Described<NextSettings>) => readonly Rule[];
   /** Absent: further requests send a cursor or the URL of the next page. */
   readonly sends?: 'number' | 'nothing';
@@ -76,7 +79,10 @@ export interface NextKind<NextSettings> {
   readonly header?: (next: NextSettings) => string;
   /** The path of a value in each report. */
   readonly inReport?: (next: NextSettings) => string;
-  /** The parameters of the link to the next page, of which conditions may ask. Absent: the kind has no link. @throws InvalidPage */
+  /**
+   * The parameters of the link to the next page, of which conditions may ask. Absent: the kind has no link. @throws
+   * InvalidPage
+   */
   readonly parameters?: (next: NextSettings, head: Pick<PageFacts, 'header' | 'quote'>) => LinkParameters | undefined;
   /** @throws InvalidPage */
   readonly read: (page: PageFacts, api: Described<NextSettings>) => Next;
