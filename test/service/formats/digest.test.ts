@@ -34,3 +34,11 @@ it.each([
 ])('is another one for other reports: %s', (other) => {
   expect(digestOf(`{"data":${other},"next":"b"}`)).not.toBe(digestOf(page));
 });
+
+it('compares the beginning of a long list, and the length of the rest', () => {
+  const long = (start: string, end: string) =>
+    `{"data":[${JSON.stringify(start)},${JSON.stringify('x'.repeat(100_000))},${JSON.stringify(end)}],"next":"b"}`;
+  expect(digestOf(long('a', 'c'))).toBe(digestOf(long('a', 'c'), 70_000));
+  expect(digestOf(long('b', 'c'))).not.toBe(digestOf(long('a', 'c')));
+  expect(digestOf(long('a', 'cc'))).not.toBe(digestOf(long('a', 'c')));
+});
