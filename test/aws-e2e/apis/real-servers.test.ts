@@ -1,7 +1,7 @@
 /** Servers that speak APIs of their own, exported with descriptions. Each run is killed, and resumed. */
 
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, request as requestOf } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
@@ -36,6 +36,8 @@ async function exportAll<Page>(
 
   const killed = start(command, env);
   await Promise.race([relay.held, killed.ended]);
+  // Pages are committed in order, so a first page is logged. A run without one would be replaced instead of resumed.
+  await expect.poll(() => globSync('**/page-*000002.*', { cwd: target })).not.toEqual([]);
   killed.process.kill('SIGKILL');
   expect(await killed.ended).toMatchObject({ signal: 'SIGKILL', stderr: expect.not.stringContaining('Error') });
   expect(await run(command, env)).toMatchObject({ status: 0, stderr: expect.stringContaining('Resuming') });
