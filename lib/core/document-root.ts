@@ -1,10 +1,10 @@
 /**
- * The pages of an export all have the same document root: of XML, the name of the root element; of CSV, the first
- * row, which has the columns. A document with another one is no page: it may be an error document, which has no
- * cursor and so would end pagination. It is refused before it is stored.
+ * All pages of an export have the same document root: in XML the name of the root element, in CSV the first row, which
+ * has the columns. A document with another root is no page. It may be an error document, which has no cursor and so
+ * would end pagination. It is refused before it is stored.
  *
- * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the
- * page before it.
+ * The settings may name the root. Otherwise page 1 must have the root of completed runs, and every other page that of
+ * the page before it.
  */
 
 import { hash } from 'node:crypto';
@@ -13,28 +13,30 @@ import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from
 import type { ReceivedPage } from './ports.ts';
 
 /**
- * Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable
- * ASCII.
+ * The root of a page of XML. A name that is long, or not printable ASCII, is replaced by a hash: every store must be
+ * able to keep the root, also in the metadata of an S3 object.
  */
-export const asDocumentRoot = (name: string): DocumentRoot =>
-  (/^(?!.*=\?)[\x21-\x7e]{1,200}$/.test(name) ? name : `sha256-${hash('sha256', name)}`) as DocumentRoot;
+export function asDocumentRoot(name: string): DocumentRoot {
+  const isStorable = /^(?!.*=\?)[\x21-\x7e]{1,200}$/.test(name);
+  return (isStorable ? name : `sha256-${hash('sha256', name)}`) as DocumentRoot;
+}
 
 const maxRootLength = 200;
 const columns = 'columns ';
 
 /**
- * The root of a page of CSV, from its first row: `columns id,text`. No XML name has a space. A row that not every
- * store can keep is replaced by its beginning and a hash of the whole row.
+ * The root of a page of CSV, from its first row: `columns id,text`. It has a space, which no XML name has. A row that
+ * not every store can keep is replaced by its beginning and a hash of the whole row.
  */
 export function rootOfColumns(row: string): DocumentRoot {
   const root = `${columns}${row}`;
-  if (root.length <= maxRootLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(root) && !root.includes('=?'))
-    return root as DocumentRoot;
+  const hasStorableText = /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(root) && !root.includes('=?');
+  if (root.length <= maxRootLength && hasStorableText) return root as DocumentRoot;
   const beginning = row.slice(0, 100).replace(/[^\x21-\x7e]|=\?/g, '_');
   return `${columns}${beginning}... sha256-${hash('sha256', row)}` as DocumentRoot;
 }
 
-/** `noun` is what a root is called in messages. */
+/** The words for a root in messages, and the setting that names it. */
 const rootElement = { noun: 'root element', setting: 'service.rootElement' };
 const firstRow = { noun: 'columns', setting: 'api.page.columns' };
 
@@ -48,20 +50,20 @@ export const describeRoot = (root: DocumentRoot, name = nameOf(root)): string =>
 
 interface ExpectedRoot {
   readonly root: DocumentRoot;
-  /** Why: a clause. */
+  /** Why it is expected: a clause. */
   readonly reason: string;
-  /** What to do if this is the wrong one: a sentence. */
+  /** The advice if this root is the wrong one: a sentence. */
   readonly remedy?: string;
 }
 
 /** The facts of a run when its pages are to be requested. */
 interface KnownPages extends Pick<Run, 'documentRoot'> {
-  /** Pages that are logged: the newest ones of chains. */
+  /** The newest logged page of each chain that was read. */
   readonly logged: readonly PageEntry[];
 }
 
 /**
- * What the first page of a chain must have, from the settings, the completed runs of the export, and this run.
+ * The root that the first page of a chain must have, from the settings, the completed runs of the export, or this run.
  * Undefined: any root may be right, and the first page that arrives decides.
  * @throws ConfigurationError if the settings name another root than the run's pages have: they may be younger than
  *   the run
@@ -74,11 +76,12 @@ export function expectedRoot(
   for (const page of run.logged) assertRootOfSettings(definition, page);
   const named = definition.documentRoot;
   if (named !== undefined) return { root: named, reason: `${kindOf(named).setting} names it` };
-  if (completed?.documentRoot !== undefined) return ofCompletedRuns(completed.documentRoot);
-  const { documentRoot: earlier } = run;
-  if (earlier !== undefined) return { root: earlier, reason: 'the run had it before it started over' };
+  if (completed?.documentRoot !== undefined) return rootOfCompletedRuns(completed.documentRoot);
+  if (run.documentRoot !== undefined) {
+    return { root: run.documentRoot, reason: 'the run had it before it started over' };
+  }
   const root = run.logged.find(({ documentRoot }) => documentRoot !== null)?.documentRoot ?? null;
-  return root === null ? undefined : ofOtherSlice(root);
+  return root === null ? undefined : rootOfOtherSlice(root);
 }
 
 type DocumentOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;
@@ -88,18 +91,18 @@ export type RootCheck = ReturnType<typeof createRootCheck>;
 
 /**
  * Compares the documents that one invocation receives. A page must have the root of the page before it, `previous`. A
- * first page has the `expected` one, if that is known, and otherwise that of the first response or page that was
- * compared. That one decides before it is stored, so chains that begin at the same time have one root.
+ * first page must have the `expected` root. If that is not known, the first document that is compared decides, before
+ * it is stored: chains that begin at the same time have one root.
  */
 export function createRootCheck(expected: ExpectedRoot | undefined) {
-  let ofFirstPages = expected;
+  let expectedFirst = expected;
   const expectedAfter = (previous: PageEntry | undefined): ExpectedRoot | undefined => {
-    if (previous === undefined) return ofFirstPages;
+    if (previous === undefined) return expectedFirst;
     const { documentRoot: root, page } = previous;
     return root === null ? undefined : { root, reason: `page ${page} has it` };
   };
   const learn = (root: DocumentRoot | null, toExpectation: (root: DocumentRoot) => ExpectedRoot): void => {
-    if (root !== null) ofFirstPages ??= toExpectation(root);
+    if (root !== null) expectedFirst ??= toExpectation(root);
   };
   return {
     /**
@@ -107,18 +110,18 @@ export function createRootCheck(expected: ExpectedRoot | undefined) {
      * than expected
      */
     assertProbe(label: string, received: DocumentOfResponse): void {
-      assertRootOfResponse(label, received, ofFirstPages);
-      learn(received.documentRoot, ofEarlierResponse);
+      assertRootOfResponse(label, received, expectedFirst);
+      learn(received.documentRoot, rootOfEarlierResponse);
     },
     /** @throws ContractError if the response has another root than expected, so that it must not be stored */
     assertResponse(label: string, received: DocumentOfResponse, previous: PageEntry | undefined): void {
       assertRootOfResponse(label, received, expectedAfter(previous));
-      learn(received.documentRoot, ofOtherSlice);
+      learn(received.documentRoot, rootOfOtherSlice);
     },
     /** @throws ContractError if the page, which may be an earlier attempt's, has another root than expected */
     assertStored(page: StoredDocument, previous: PageEntry | undefined): void {
       assertRootOfStored(page, expectedAfter(previous));
-      learn(page.documentRoot, ofOtherSlice);
+      learn(page.documentRoot, rootOfOtherSlice);
     },
   };
 }
@@ -165,7 +168,8 @@ function assertRootOfSettings(
 }
 
 /**
- * `state`, that of the export, with the root of a run whose last page is `last`, and which is about to be published.
+ * Records a root in the state of the export: that of a slice of a run that is about to be published. `last` is the last
+ * page of the slice.
  * @throws ContractError if completed runs have another root, unless the settings name that of this run
  * @throws ConfigurationError if the settings name another root
  */
@@ -175,7 +179,7 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
   assertRootOfSettings(definition, last);
   if (root === null || root === recorded) return state;
   if (recorded !== undefined && definition.documentRoot === undefined) {
-    const other = { found: root, expected: ofCompletedRuns(recorded) };
+    const other = { found: root, expected: rootOfCompletedRuns(recorded) };
     throw rootError(`The pages of run ${run} have the ${describeRoot(root)}`, other, 'The run is not published');
   }
   return { ...state, documentRoot: root };
@@ -201,20 +205,20 @@ function rootError(problem: string, { found, expected }: OtherRoot, consequence:
   return new ExportError('ContractError', `${sentences.join('. ')}${end}`);
 }
 
-const ofCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({
+const rootOfCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({
   root,
   reason: 'the export has had it so far',
   remedy: `If a completed run took a document with ${nameOf(root)} for a page by mistake, also add --since, with the since of that run`,
 });
 
-const ofOtherSlice = (root: DocumentRoot): ExpectedRoot => ({
+const rootOfOtherSlice = (root: DocumentRoot): ExpectedRoot => ({
   root,
   reason: 'another slice has it',
   remedy:
     'If that slice has an error document, start again: while no slice has a second page, a start exports all slices again',
 });
 
-const ofEarlierResponse = (root: DocumentRoot): ExpectedRoot => ({
+const rootOfEarlierResponse = (root: DocumentRoot): ExpectedRoot => ({
   root,
   reason: 'an earlier response has it',
   remedy: 'If that one was an error document, try again',

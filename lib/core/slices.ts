@@ -122,6 +122,9 @@ export function sliceOf(run: SlicedPeriod, number: number): Slice {
   };
 }
 
+/** The number of the slice, counted from 1. The only slice of a run has no number of its own. */
+export const numberOf = ({ slice = 1 }: Pick<Slice, 'slice'>): number => slice;
+
 /** Whether slices of this length are those of the run. */
 export function hasSlices(run: Run, lengthMs: number, { zone = utcZone }: RequestDates): boolean {
   const { count, lengthMs: ms } = cut(run, lengthMs, zone);

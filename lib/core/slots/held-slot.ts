@@ -7,7 +7,7 @@ import { createSlots } from '../concurrency.ts';
 import { isExportError } from '../errors.ts';
 import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 
-/** A slot held for longer is returned before the next request, and requested again with those that wait. */
+/** A slot that was held for longer is returned before the next request, so that other exports can take it. */
 export const maxHoldMs = 15_000;
 
 /** There is no slot for the next request: the run continues after a wait. */
@@ -23,10 +23,10 @@ export interface HeldSlot {
   release(): Promise<void>;
 }
 
-/** No lease is longer: Lambda's own limit. */
+/** The longest lease. No Lambda function runs longer. */
 export const maxLeaseMs = 900_000;
 
-/** `leaseMs` covers one request that begins when the slot has been held for 15 s. */
+/** `leaseMs` has to cover a request that begins when the slot has been held for `maxHoldMs`. */
 export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseMs = maxLeaseMs): HeldSlot {
   let held: PageSlot | undefined;
 
@@ -47,7 +47,7 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
       await release();
       held = await slots.acquire({ leaseMs, signal, isRenewal });
       if (coversRequest(held)) return;
-      // The table is slow, or the invocation was suspended.
+      // The lease may be nearly over already, if the table is slow or the invocation was suspended.
       await release();
       throw new NoFreeSlot('No slot is free');
     },
@@ -67,7 +67,7 @@ export function withinSlot(fetch: ReportService['fetch'], slot: HeldSlot): Repor
       await slot.take(options.signal);
       return await fetch(request, options);
     } catch (error) {
-      // A wait for the service, short or long, holds no slot.
+      // Other exports can use the slot while this one waits for the service.
       if (isExportError(error, 'ServiceThrottledError')) await slot.release();
       throw error;
     } finally {

@@ -3,7 +3,7 @@
  * (docs/architecture.md, "Concurrent pages").
  *
  * One small record per service lists the slots in use. It is replaced as a whole, by compare-and-set. A slot is a
- * lease: if its holder dies, the slot becomes free when the lease ends. There is no queue: those without a slot try
+ * lease: if its holder dies, the slot becomes free when the lease ends. There is no queue: exports without a slot try
  * again at random times.
  */
 
@@ -22,7 +22,7 @@ export interface SlotStore {
 }
 
 export interface StoredSlots {
-  /** Another one after each write. Undefined: there is no record, or it is damaged. */
+  /** Changes with each write. Undefined: there is no record, or it is damaged. */
   readonly revision: string | undefined;
   readonly holders: readonly SlotHolder[];
 }
@@ -41,14 +41,14 @@ const clockMarginSeconds = 60;
 export const maxPollMs = 10_000;
 const minPauseMs = 100;
 /**
- * An export leaves when others have taken a free slot before it so often: it would pay for its function while it
- * waits.
+ * How often others may take a slot while an export polls. Then it waits in its execution instead, where it pays for no
+ * function.
  */
 const maxLosses = 2;
 
 /**
- * A slot that is not returned is lost until its lease ends, so a conflict is met often. The store's client repeats
- * errors itself.
+ * How often a return is tried after conflicts: a slot that is not returned is lost until its lease ends. An error
+ * counts as many tries, because the store's client has repeated the request itself.
  */
 const maxReturns = 80;
 const returnsPerError = 40;
@@ -69,18 +69,19 @@ export function createPageSlots({
       const id = runtime.randomHex(16);
       const pollUntil = runtime.monotonicNow() + Math.min(maxPollMs, leaseMs / 4);
       let slot: PageSlot | undefined;
-      let known: readonly string[] | undefined;
+      let previous: ReadonlySet<string> | undefined;
       let losses = 0;
       try {
-        // One that has just returned a slot lets the others go first.
+        // A chain that has just returned its slot lets the others go first.
         if (isRenewal) await pause(signal);
         for (;;) {
           signal?.throwIfAborted();
           const found = await take(id, Math.min(leaseMs, maxLeaseMs));
-          if (found.slot !== undefined) return (slot = found.slot);
-          const holders = found.others.map((holder) => holder.id);
-          if (known !== undefined && holders.some((holder) => known?.includes(holder) === false)) losses += 1;
-          known = holders;
+          slot = found.slot;
+          if (slot !== undefined) return slot;
+          const holders = new Set(found.others.map((holder) => holder.id));
+          if (previous !== undefined && !holders.isSubsetOf(previous)) losses += 1;
+          previous = holders;
           if (losses >= maxLosses || runtime.monotonicNow() >= pollUntil) return undefined;
           await pause(signal);
         }
@@ -125,7 +126,7 @@ export function createPageSlots({
   }
 }
 
-/** Whether the lease has not ended. What is too far ahead was not written by this code. */
+/** Whether the lease has not ended. This code writes no end that is too far ahead: the record was changed. */
 function holdsAt({ expiresAt }: SlotHolder, nowMs: number): boolean {
   const now = nowMs / 1_000;
   return now < expiresAt && expiresAt <= now + maxLeaseMs / 1_000 + 2 * clockMarginSeconds;

@@ -14,7 +14,7 @@ import { selectionOf, selectsSame } from '../filter.ts';
 import type { ExportDefinition, ExportState, Run, RunSlices } from '../model.ts';
 import type { Executions } from '../ports.ts';
 import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
-import { chooseSlices, sliceOf } from '../slices.ts';
+import { chooseSlices, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
@@ -109,7 +109,14 @@ function decideWithoutRun(situation: Situation): Decision {
   return begin(situation);
 }
 
-/** How a start relates to the unfinished run, whatever has become of that. */
+/**
+ * How a start relates to the unfinished run.
+ * - `owns`: its execution owns the run already.
+ * - `continues`: its execution is the next one of the run. `was superseded`: it would be, but the run was taken over.
+ * - `has had its run`: its execution has begun or resumed another run before.
+ * - `restarts`: it abandons the run.
+ * - `finds`: it says nothing about the run.
+ */
 type Relation = 'owns' | 'continues' | 'was superseded' | 'has had its run' | 'restarts' | 'finds';
 
 export function relationTo(
@@ -119,7 +126,7 @@ export function relationTo(
 ): Relation {
   if (active.execution === execution) return 'owns';
   if (input.continues !== undefined) return input.continues === active.execution ? 'continues' : 'was superseded';
-  // A duplicate invocation must not abandon the run that its own execution has begun, whichever owns it now.
+  // A duplicate invocation must not abandon the run that its own execution has begun, although another one owns it now.
   if (active.startedBy === execution) return 'finds';
   if (recentExecutions.includes(execution)) return 'has had its run';
   return input.restart === true ? 'restarts' : 'finds';
@@ -149,12 +156,12 @@ function decideWithRun(situation: Situation, active: Run): Decision {
 function decideWithEndedRun(situation: Situation, active: Run): Decision {
   const { state, definition, input, execution } = situation;
   const { progress } = assertRead(situation.unfinished);
-  // Such a run must never be published.
+  // A run whose pages repeat, or that has too few reports, must never be published.
   if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
-  // Nothing is lost with a run without a logged page, and a new one also exports what has appeared since. A bounded run
-  // is resumed, as its bounds stay the same.
-  const isReplaceable = contradiction !== undefined || definition.bounds === undefined;
+  // Nothing is lost with a run without a logged page, and a new run also exports reports that have appeared since. A
+  // new bounded run would export the same, so the unfinished one is resumed if it can be.
+  const isReplaceable = definition.bounds === undefined || contradiction !== undefined;
   if (progress.totals.pages === 0 && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
   const taken = takeOver(active, execution, input.scheduledTime);
@@ -179,40 +186,42 @@ function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Ru
 }
 
 /**
- * The run and its progress once a start resumes it. Slices whose cursors repeat, or were rejected once too often, begin
- * again, and so does every slice if the root of the run is doubtful. Each may start over as often as the settings say.
+ * The run and its progress once a start resumes it. A slice starts over if its pages repeat, or its cursors were
+ * rejected too often. Every slice with a page does if the root of the run is doubtful. Rejections are counted from zero
+ * again.
  */
 function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { run: Run; progress: RunProgress } {
   const { definition, input } = situation;
   const { progress, hasKnownRoot } = assertRead(situation.unfinished);
   const isDoubtful = !hasKnownRoot && isRootDoubtful(slices, progress);
-  const startsOver = ({ slice: { slice = 1 }, last }: SliceProgress): boolean => {
-    const rejections = slices.restarts?.[slice] ?? 0;
-    const isRejectedTooOften = !isLastPage(last) && rejections > definition.limits.maxCursorRestarts;
-    return last?.repeats === true || isRejectedTooOften || (isDoubtful && last !== undefined);
+  const startsOver = ({ slice, last }: SliceProgress): boolean => {
+    if (last?.repeats === true) return true;
+    if (isDoubtful && last !== undefined) return true;
+    const rejections = slices.restarts?.[numberOf(slice)] ?? 0;
+    return !isLastPage(last) && rejections > definition.limits.maxCursorRestarts;
   };
-  const passes = progress.slices
+  const nextAttempts = progress.slices
     .filter(startsOver)
-    .map(({ slice: { slice = 1, attempt = 1 } }) => [slice, attempt + 1]);
+    .map(({ slice }) => [numberOf(slice), (slice.attempt ?? 1) + 1]);
   const run: Run = {
     ...taken,
     slices: {
       ...slices,
       parallel: input.parallel ?? definition.slicing.parallel,
-      attempts: { ...slices.attempts, ...Object.fromEntries(passes) },
+      attempts: { ...slices.attempts, ...Object.fromEntries(nextAttempts) },
       restarts: undefined,
       setAside: undefined,
     },
   };
-  const left = progress.slices.map((each) =>
-    startsOver(each) ? { slice: sliceOf(run, each.slice.slice ?? 1), last: undefined } : each,
+  const resumed = progress.slices.map((each) =>
+    startsOver(each) ? { slice: sliceOf(run, numberOf(each.slice)), last: undefined } : each,
   );
-  return { run, progress: progressOf(run, progress.begun, left, progress.unread) };
+  return { run, progress: progressOf(run, progress.begun, resumed, progress.unread) };
 }
 
 /**
- * Whether the first pages of a run without a known root may be error documents with status 200, whose root then refuses
- * all others: no slice has a second page.
+ * Whether the first pages of a run without a known root may be error documents with status 200. Their root then refuses
+ * every real page, so no slice has a second page.
  */
 function isRootDoubtful({ setAside = [] }: RunSlices, progress: RunProgress): boolean {
   const wasRefused = setAside.some(({ error }) => error === 'ContractError');
@@ -291,8 +300,8 @@ function newRunOf(
 }
 
 /**
- * An operator may have named the `since` of the empty run. It stays, unless the start or another selection of reports
- * says otherwise.
+ * The bounds of a run that replaces one without a page. The `since` stays, because an operator may have named it,
+ * unless the start names another one, or the settings now select other reports. Undefined: nothing is taken over.
  */
 function boundsOfEmptyRun(
   emptyRun: Run | undefined,
@@ -309,7 +318,7 @@ function boundsOfEmptyRun(
 
 const runIsOver = 'this execution has had its run, and begins no other';
 
-/** So many executions may begin or resume a run of the export while an invocation is suspended. */
+/** An invocation that is suspended while so many executions begin or resume a run is no longer recognized. */
 const maxRecentExecutions = 10;
 
 function withExecution({ recentExecutions = [] }: ExportState, execution: string): readonly string[] {
@@ -317,10 +326,10 @@ function withExecution({ recentExecutions = [] }: ExportState, execution: string
 }
 
 /**
- * Only a start with `restart` or `since` needs this: any other begins a run that the next start resumes, as if its
+ * Only a start with `restart` or `since` needs this. Any other begins a run that the next start resumes, as if its
  * execution had been stopped a moment later.
- * @throws ServiceUnavailableError, which is retried: of an execution that was redriven, the status may be the one
- *   before
+ * @throws ServiceUnavailableError, which is retried, because the status of an execution that was redriven may be an old
+ *   one
  */
 function assertNotEnded({ definition, execution, self }: Situation): void {
   if (self !== 'ended') return;
@@ -341,8 +350,9 @@ const maxRepeatDelayMs = 86_400_000;
  * again.
  */
 function hasBegun(scheduledTime: string, newest: string | undefined): boolean {
-  if (newest === undefined || newest === scheduledTime) return newest !== undefined;
-  // Not a number if one of them is no date: then only the same text is a repetition.
+  if (newest === undefined) return false;
+  if (newest === scheduledTime) return true;
+  // Not a number if one of the times is no date. Then only the same text is a repetition.
   const laterByMs = Date.parse(newest) - Date.parse(scheduledTime);
   return laterByMs > 0 && laterByMs <= maxRepeatDelayMs;
 }

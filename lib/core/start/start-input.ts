@@ -1,6 +1,6 @@
 /**
- * The input of an execution: from the scheduler, from an operator, or from the execution that it continues. And the
- * export that it names.
+ * The input of an execution, and the export that it names. It comes from the scheduler, from an operator, or from the
+ * execution that it continues.
  */
 
 import * as z from 'zod/mini';
@@ -12,7 +12,7 @@ import { describeProblems } from '../validation-errors.ts';
 import { maxParallel } from '../slices.ts';
 import { durationSchema, instantSchema } from '../timestamps.ts';
 
-/** Stored in the export state and shown in the reason of a skip, so its length and its characters are limited. */
+/** A text that the export state and the reason of a skip contain, so its length and its characters are limited. */
 const printableName = (maxLength: number) =>
   z.string().check(
     z.minLength(1, 'must not be empty'),
@@ -29,7 +29,7 @@ const fields = {
   since: instantSchema,
   /** The upper bound of a bounded run, which also needs `since`. */
   until: instantSchema,
-  /** Exports the same bounds again, although they were exported. */
+  /** Whether to export bounds that were exported before. */
   again: z.boolean(),
   /** How many slices of the run are walked at the same time. */
   parallel: z
@@ -81,9 +81,9 @@ export function parseStartInput(input: unknown): StartInput {
 }
 
 /**
- * The export that `input` names; if it names none, the only export of the service. A step names the state of its run,
- * which may be that of a bounded run.
- * @throws ConfigurationError that lists the exports, if that is none of them
+ * The export that `input` names; if it names none, the only export of the service. The input of a step names the state
+ * of its run: then it is the definition of that run, which may be a bounded one.
+ * @throws ConfigurationError that lists the exports, if there is no such export
  */
 export function selectExport(exports: ReadonlyMap<string, ExportDefinition>, input: unknown): ExportDefinition {
   const name = nameIn(input);
@@ -100,7 +100,7 @@ export function selectExport(exports: ReadonlyMap<string, ExportDefinition>, inp
   throw new ExportError('ConfigurationError', `${problem}. Exports of this service: ${listNames([...exports.keys()])}`);
 }
 
-/** The field `export` of a start input, whatever that is. */
+/** The field `export` of a start input. Neither has been checked. */
 export function nameIn(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || !Object.hasOwn(input, 'export')) return undefined;
   return (input as { readonly export: unknown }).export;

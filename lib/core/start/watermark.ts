@@ -25,8 +25,8 @@ const epochStart = instantOf(0);
 
 /**
  * Where a new run starts and ends. It starts at the `since` of the start input, else where the export's settings say.
- * It ends where reports are still late: when it begins, less the lag, rounded down. An `until` that is not after
- * `since` leaves nothing to export.
+ * With a lag, it ends that long before it begins, rounded down, because later reports may still appear. An `until` that
+ * is not after `since` leaves nothing to export.
  * @throws ConfigurationError if the watermark belongs to another service, other settings of it or another filter, and
  *   the input has no `since`; or if `since` or `since.initial` is in the future
  */
@@ -64,13 +64,13 @@ export function assertWindowOutlastsLag({ name, since: policy, lagMs, dates }: E
 function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): ChosenBounds {
   assertNotInFuture(input.since, 'The since of the start input', now);
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
-  const { since: policy } = definition;
+  const { since: policy, request } = definition;
   return policy.from === 'lookback'
-    ? sinceLookback({ ...definition, ...policy }, state, input, now)
+    ? sinceLookback({ request, lookbackMs: policy.lookbackMs }, state, input, now)
     : sinceWatermark(definition, policy, state, now);
 }
 
-/** A typing error: such a run finds nothing, and the watermark would then pass the reports that it was to export. */
+/** A run from a time in the future finds nothing, and moves the watermark past the reports that were meant. */
 function assertNotInFuture(since: Instant | undefined, what: string, now: number): void {
   if (since === undefined || !isInFuture(since, now)) return;
   throw new ExportError(
@@ -86,12 +86,13 @@ function sinceLookback(
   now: number,
 ): ChosenBounds {
   const windowStart = Math.max(0, timeOfStart(input, now) - lookbackMs);
-  const covered = watermark !== undefined && selectsSame(watermark, request) ? epochMsOf(watermark.instant) : undefined;
+  const hasWatermark = watermark !== undefined && selectsSame(watermark, request);
+  const watermarkMs = hasWatermark ? epochMsOf(watermark.instant) : undefined;
   // A start that was skipped, or that resumed an older run, leaves a gap that the window does not cover.
-  if (covered !== undefined && covered < windowStart) {
-    return { since: instantOf(covered), reason: 'the watermark, which is earlier than the lookback window' };
+  if (watermarkMs !== undefined && watermarkMs < windowStart) {
+    return { since: instantOf(watermarkMs), reason: 'the watermark, which is earlier than the lookback window' };
   }
-  if (covered === undefined && firstStart !== undefined && epochMsOf(firstStart) - lookbackMs < windowStart) {
+  if (watermarkMs === undefined && firstStart !== undefined && epochMsOf(firstStart) - lookbackMs < windowStart) {
     const since = startOfWindow(firstStart, lookbackMs);
     return { since, reason: `the lookback window of the first start, ${firstStart}: no run has completed since` };
   }
@@ -105,24 +106,9 @@ const startOfWindow = (start: Instant, lookbackMs: number): Instant =>
 /** Whether the start has a scheduled time. A start input may have any text. */
 const isScheduled = ({ scheduledTime = '' }: StartInput): boolean => !Number.isNaN(Date.parse(scheduledTime));
 
-/** The end of the lookback window of a start. */
+/** The scheduled time of a start, or now: the end of its lookback window. */
 const timeOfStart = (input: StartInput, now: number): number =>
   isScheduled(input) ? Date.parse(input.scheduledTime ?? '') : now;
-
-/**
- * The oldest start whose lookback window no run has exported, once this start has begun a run. Until a run completes,
- * there is no watermark that would keep the window of a run that is abandoned.
- */
-export function firstStartOf(
-  { since: policy, request }: ExportDefinition,
-  { watermark, firstStart }: ExportState,
-  input: StartInput,
-  now: number,
-): Instant | undefined {
-  if (firstStart !== undefined || policy.from !== 'lookback' || input.since !== undefined) return firstStart;
-  if (watermark !== undefined && selectsSame(watermark, request)) return undefined;
-  return instantOf(Math.min(now, timeOfStart(input, now)));
-}
 
 function sinceWatermark(
   { name, request }: ExportDefinition,
@@ -163,11 +149,24 @@ const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} 
 export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);
 
 /**
- * The watermark after `run` has completed: when it requested the first page of a slice, by the service's clock or by
- * our own, the earliest of all, less the lag, and not after its `until`. It never moves back. It does not move if the
- * run's `since` is after the point at which the next run would have started: that would leave a gap, now or within the
- * overlap. It is for the request of the run: a watermark of another one is replaced, as the start input has named the
- * lower bound.
+ * The oldest start whose lookback window no run has exported, once this start has begun a run. Until a run completes,
+ * there is no watermark that would keep the window of a run that is abandoned.
+ */
+export function firstStartOf(
+  { since: policy, request }: ExportDefinition,
+  { watermark, firstStart }: ExportState,
+  input: StartInput,
+  now: number,
+): Instant | undefined {
+  if (firstStart !== undefined || policy.from !== 'lookback' || input.since !== undefined) return firstStart;
+  if (watermark !== undefined && selectsSame(watermark, request)) return undefined;
+  return instantOf(Math.min(now, timeOfStart(input, now)));
+}
+
+/**
+ * The watermark after `run` has completed: how far the run has exported (`completedUpTo`). It never moves back. It does
+ * not move either if the run's `since` is after the point at which the next run would have started: that would leave a
+ * gap, now or within the overlap. A watermark for another request is replaced: the start has named its `since`.
  */
 export function watermarkAfter(
   state: ExportState,
@@ -185,13 +184,14 @@ export function watermarkAfter(
 }
 
 /**
- * A run that ends before `first` moves the start of the next run to its own end: the reports in between are wanted,
- * too.
+ * The watermark after the first run that completes. `start` is where the first run starts unless its start says
+ * otherwise. A run that begins after it leaves a gap, so there is no watermark. A run that ends before it moves the
+ * start of the next run to its own end: the reports in between are wanted, too.
  */
-function firstWatermark({ since }: Run, reached: Instant, first: Instant | undefined): Instant | undefined {
-  if (first === undefined) return reached;
+function firstWatermark({ since }: Run, reached: Instant, start: Instant | undefined): Instant | undefined {
+  if (start === undefined) return reached;
   // With a slow clock, a run seems to end before it starts. Reports before its `since` are not wanted.
-  return epochMsOf(since) > epochMsOf(first) ? undefined : later(since, reached);
+  return epochMsOf(since) > epochMsOf(start) ? undefined : later(since, reached);
 }
 
 /** Where the first run starts unless its start says otherwise; undefined if nothing says it. */
@@ -202,18 +202,23 @@ function startOfFirstRun(policy: ExportDefinition['since'], { firstStart }: Expo
 
 const later = (one: Instant, other: Instant): Instant => (epochMsOf(other) > epochMsOf(one) ? other : one);
 
-/**
- * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and
- * a watermark in the future would skip reports for good. Of an adopted page, it is not known when it was requested.
- */
+/** How far the run has exported: to the earliest request for a first page, less the lag, or to its `until`. */
 function completedUpTo(run: Run, firstPages: readonly PageEntry[]): Instant {
-  const times = firstPages.map((page) => epochMsOf(requestedAt(run, page))).map((ms) => ms - run.lagMs);
-  return instantOf(Math.min(...times, ...(run.until === undefined ? [] : [epochMsOf(run.until)])));
+  const ends = firstPages.map((page) => epochMsOf(requestedAt(run, page)) - run.lagMs);
+  if (run.until !== undefined) ends.push(epochMsOf(run.until));
+  return instantOf(Math.min(...ends));
 }
 
+/**
+ * When a first page was requested, by the service's clock or by our own. Either clock may be wrong, and one response
+ * may have the Date of a wrong clock. The earlier one loses no report; a watermark in the future would skip reports for
+ * good.
+ */
 function requestedAt({ startedAt, request, until, slices }: Run, { serviceTime, timing }: PageEntry): Instant {
-  // Requests with an upper bound may have asked for what is dated before the run began.
-  const hasUntil = request.api.pagination !== undefined || until !== undefined || slices !== undefined;
-  const byOurClock = hasUntil || serviceTime === null ? startedAt : (timing?.requestedAt ?? startedAt);
-  return serviceTime !== null && epochMsOf(serviceTime) < epochMsOf(byOurClock) ? serviceTime : byOurClock;
+  if (serviceTime === null) return startedAt;
+  // A request with an upper bound may have asked only for what is dated before the run began.
+  const mayHaveUpperBound = request.api.pagination !== undefined || until !== undefined || slices !== undefined;
+  // It is not known when an adopted page was requested.
+  const ourTime = mayHaveUpperBound ? startedAt : (timing?.requestedAt ?? startedAt);
+  return epochMsOf(serviceTime) < epochMsOf(ourTime) ? serviceTime : ourTime;
 }

@@ -43,7 +43,11 @@ export async function beginRun(
   const input = parseStartInput(command.input);
   const definition = definitionOfStart(deps.definition, input);
   const { name, stateName } = definition;
-  if (input.continues === undefined) assertBoundable(definition, { ...input, ...definition.bounds }, runtime.now());
+  // A run that continues in a new execution has passed this check before.
+  if (input.continues === undefined) {
+    const { slice, parallel } = input;
+    assertBoundable(definition, { ...definition.bounds, slice, parallel }, runtime.now());
+  }
 
   const decision = await recordDecision(deps, { definition, input, execution });
   if (decision.kind === 'skip') {
@@ -70,7 +74,7 @@ type NewRun = Extract<Decision, { readonly kind: 'begin' | 'replace' }>;
 type Accepted = Exclude<Decision, { readonly kind: 'refuse' }>;
 
 /**
- * Decides again whenever the state has changed in the meantime.
+ * Decides what the start does, and records it. Decides again whenever the state has changed in the meantime.
  * @throws the error of a start that is refused
  */
 async function recordDecision(deps: BeginRunDependencies, start: Start): Promise<Accepted> {
@@ -96,7 +100,8 @@ async function recordDecision(deps: BeginRunDependencies, start: Start): Promise
 
 /**
  * Announces the bounded run in the state of its export, which has the sequences of all runs, and makes sure that it
- * overlaps no other. A run that replaces one with the same reports overlaps none that the replaced one did not.
+ * overlaps no other. There is nothing to check if it replaces a run with the same bounds and the same selection: that
+ * run was checked.
  * @throws ConfigurationError if a bounded run of the export overlaps it
  */
 async function announceBounded(
@@ -115,20 +120,23 @@ async function announceBounded(
   return { ...decision, run, state: { ...decision.state, sequence, active: run } };
 }
 
-/** Reads what the decision depends on, as late as possible, and no more than that. */
+/** Reads what the decision depends on. What a start does not need is not read, so it cannot fail the start. */
 export async function readFacts(deps: FactDependencies, state: ExportState, start: Start): Promise<Facts> {
   const { executions, runtime } = deps;
   const { input, execution } = start;
-  const replacesWork = input.restart === true || input.since !== undefined;
+  const mustNotHaveEnded = input.restart === true || input.since !== undefined;
   return {
     newRun: identifyRun(state, runtime),
-    self: replacesWork ? await executions.status(execution) : 'unknown',
+    self: mustNotHaveEnded ? await executions.status(execution) : 'unknown',
     unfinished:
       state.active === undefined ? { kind: 'unread' } : await readUnfinished(deps, state, state.active, start),
   };
 }
 
-/** A damaged page log must not keep a start with `restart` from abandoning its run. */
+/**
+ * Reads the progress of the unfinished run, unless the start says what becomes of the run: a damaged page log must not
+ * keep a start with `restart` from abandoning it.
+ */
 async function readUnfinished(
   { log, executions }: FactDependencies,
   state: ExportState,
@@ -137,11 +145,12 @@ async function readUnfinished(
 ): Promise<UnfinishedRun> {
   const { definition } = start;
   const relation = relationTo(active, state, start);
-  if (relation !== 'owns' && relation !== 'continues' && relation !== 'finds') return { kind: 'unread' };
-  // The status is read first: the progress is final if the owner has ended.
-  const isOwned = relation === 'finds' && (await executions.status(active.execution)) === 'running';
-  if (isOwned) return { kind: 'running' };
-  const ofExport = definition.bounds === undefined ? state : await log.exportState(definition.name);
-  const hasKnownRoot = (definition.documentRoot ?? ofExport?.documentRoot) !== undefined;
+  const isDecided = relation === 'was superseded' || relation === 'has had its run' || relation === 'restarts';
+  if (isDecided) return { kind: 'unread' };
+  // The status is read before the progress, which is final only if the execution has ended.
+  if (relation === 'finds' && (await executions.status(active.execution)) === 'running') return { kind: 'running' };
+  // The state of a bounded run has no root of completed runs.
+  const exportState = definition.bounds === undefined ? state : await log.exportState(definition.name);
+  const hasKnownRoot = (definition.documentRoot ?? exportState?.documentRoot) !== undefined;
   return { kind: 'read', progress: await readProgress(log, active), hasKnownRoot };
 }

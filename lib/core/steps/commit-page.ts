@@ -55,10 +55,7 @@ export async function storePage(
   return { ...page, timing: null };
 }
 
-/**
- * The log entry of a durable page, with the slice's totals and cycle detection continued from its predecessor's
- * entry.
- */
+/** The log entry of a durable page. It continues the totals of the slice, and the search for repeated cursors. */
 export function toLogEntry(
   { export: exportName }: Pick<Run, 'export'>,
   { cursor }: Pick<PageIdentity, 'cursor'>,

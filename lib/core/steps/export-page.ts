@@ -1,6 +1,6 @@
 /**
- * Exports the next pages of a run, and decides how it continues: the only place that ends an iteration of the loop. A
- * run with one slice is one with a single chain. How chains are walked is in `walk-slices.ts`.
+ * Exports the next pages of a run, and decides how it continues: the only place that ends an iteration of the loop. The
+ * pages of each slice are a chain, which `walk-slices.ts` walks.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -52,28 +52,32 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const before = await readProgress(log, run, isSameRun ? loop.slices : undefined);
   const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
+  // An earlier attempt of this iteration has logged the page that it was to export.
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
   const iteration = { command, state, run, before, delays: pendingDelays(command, isRepeated) };
+  // The pages so far may have ended the run, or reached a limit.
   if (before.totals.pages > 0) {
     const outcome = outcomeAfter(definition, iteration, before);
     if (isRepeated || outcome.next === 'finish') return outcome;
   }
   // Reached only after a wait: after a page, `outcomeAfter` returns `continue`.
-  if (loop.iterations >= definition.limits.iterationsPerExecution)
+  if (loop.iterations >= definition.limits.iterationsPerExecution) {
     return { next: 'continue', ...loopAfter(definition, iteration, before) };
+  }
 
   const walked = await walkSlices(deps, run, before, {
     ...command,
     delays: iteration.delays,
     roots: createRootCheck(await readExpectedRoot(deps, iteration)),
-    // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every
-    // iteration a request to the store for a rare case: such a page is found when it is stored again.
+    // Before the first iteration, an interrupted execution may have left a page that is stored and not logged. Later
+    // on, only a failed attempt may have left one. That is rare, and each look-up costs a request to the store: such a
+    // page is found when it is stored again.
     checkExisting: loop.iterations === 0 || !isSameRun,
   });
   return await continueAfter(deps, iteration, walked);
 }
 
-/** The loop state once the run has come so far. A page ends the waits in a row. */
+/** The loop state once the run has come as far as `progress`. After a page, consecutive waits are counted anew. */
 const loopAfter = (
   { stateName }: ExportDefinition,
   { command: { loop }, run, before, delays }: Iteration,
@@ -91,7 +95,7 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
   const loop = loopAfter(definition, iteration, progress);
   const next: LoopState = { ...loop, iterations: loop.iterations + 1, waits: 0 };
   if (progress.isComplete) return { next: 'finish', ...next };
-  // One of several slices is set aside instead.
+  // The last page of the only slice. One of several slices that cannot continue is set aside instead.
   if (progress.last !== undefined) assertContinues(definition, progress.last);
   if (progress.totals.pages >= maxPages) throw maxPagesError(definition, iteration.run);
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
@@ -107,22 +111,22 @@ async function continueAfter(
   const { run, before } = iteration;
   if (progress.isComplete) return outcomeAfter(definition, iteration, progress);
   const loop = loopAfter(definition, iteration, progress);
-  const error = failures[0]?.error;
-  // Failed chains are not recorded: they are walked again after the wait, and a write that fails would lose the
+  const firstError = failures[0]?.error;
+  // Failed chains are not recorded before a wait: they are walked again after it, and a write that fails would lose the
   // Retry-After.
-  if (backoffSeconds > 0) return wait(deps, run, loop, { backoffSeconds, cause: error });
+  if (backoffSeconds > 0) return wait(deps, run, loop, { backoffSeconds, cause: firstError });
   await recordFailedChains(deps, iteration, failures);
-  // While one of several chains makes progress, or has started over, the run continues.
-  const mayContinue = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
-  if (!mayContinue && failures.length > 0) return await restartRun(deps, iteration, progress, error);
-  if (!mayContinue && needsSlot) return queue(deps, run, loop);
+  // One of several chains has made progress, or has started over and lost its pages. Then the run continues, although
+  // others have failed.
+  const hasChanged = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
+  if (!hasChanged) {
+    if (failures.length > 0) return await restartOrThrow(deps, iteration, progress, firstError);
+    if (needsSlot) return queue(deps, run, loop);
+  }
   return outcomeAfter(definition, iteration, progress);
 }
 
-/**
- * What the first page of a chain must have, also of one that starts over; undefined if nothing is known, or there is
- * none.
- */
+/** The root that the first page of a chain must have; undefined if none is known, or no first page is requested. */
 async function readExpectedRoot(
   { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
   { state, run, before: { slices, begun } }: Iteration,
@@ -131,17 +135,18 @@ async function readExpectedRoot(
   const logged = slices.flatMap(({ last }) => last ?? []);
   const hasFirstPages = run.slices !== undefined || logged.length === 0;
   // The state of a bounded run has no root: what scheduled runs have found applies to it, too.
-  const completed = stateName === name || !hasFirstPages ? state : await log.exportState(name);
+  const isBounded = stateName !== name;
+  const completed = isBounded && hasFirstPages ? await log.exportState(name) : state;
   const expected = expectedRoot(definition, completed, { documentRoot: run.documentRoot, logged });
   if (expected !== undefined || run.slices === undefined) return expected;
-  // Slices that are known to be complete have not been read.
+  // Slices that are known to be complete have not been read, and one of them may have the root.
   const read = new Set(slices.map(({ slice }) => slice.slice));
-  const complete = Array.from({ length: begun }, (_, index) => index + 1).find((number) => !read.has(number));
-  const last = complete === undefined ? undefined : await log.last(sliceOf(run, complete));
+  const unread = Array.from({ length: begun }, (_, index) => index + 1).find((number) => !read.has(number));
+  const last = unread === undefined ? undefined : await log.last(sliceOf(run, unread));
   return last && expectedRoot(definition, completed, { logged: [last] });
 }
 
-/** More would make the state large. */
+/** How many failed slices the state names. More would make it large. */
 const maxSetAside = 10;
 const maxMessageLength = 300;
 
@@ -152,29 +157,35 @@ async function recordFailedChains(
   failures: WalkResult['failures'],
 ): Promise<void> {
   if (run.slices === undefined) return;
-  const all = failures.map(({ slice, error }) => {
+  const recorded = run.slices.setAside;
+  const failed = failures.map(({ slice, error }) => {
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     return { slice, error: name, message: shorten(message, maxMessageLength).toWellFormed() };
   });
-  const setAside = all.length === 0 ? undefined : all.slice(0, maxSetAside);
-  const known = new Set(run.slices.setAside?.map(({ slice }) => slice));
-  if (isDeepStrictEqual(setAside, run.slices.setAside)) return;
+  const setAside = failed.length === 0 ? undefined : failed.slice(0, maxSetAside);
+  if (isDeepStrictEqual(setAside, recorded)) return;
   await updateOwnedRun<void>(deps, { execution, run: run.run }, (active, state) => {
     const slices = active.slices && { ...active.slices, setAside };
     return { change: { ...state, active: { ...active, slices } }, result: undefined };
   });
-  for (const each of all) {
-    if (!known.has(each.slice)) deps.emit({ event: 'slice-set-aside', ...refOf(run), ...each });
+  const announced = new Set(recorded?.map(({ slice }) => slice));
+  for (const each of failed) {
+    if (!announced.has(each.slice)) deps.emit({ event: 'slice-set-aside', ...refOf(run), ...each });
   }
 }
 
+interface Restart {
+  /** Undefined: the run is being published, because a concurrent invocation has exported its last page. */
+  readonly replacement: Run | undefined;
+  readonly isNew: boolean;
+}
+
 /**
- * Replaces a run with one chain whose cursor was rejected by a new run with the same `since` in the same execution.
- * The pages of the abandoned run stay in the store and are never published. A run that is being published is not
- * replaced: a concurrent invocation has exported its last page.
- * @throws `error` if it is another one, or the run has used up `maxCursorRestarts`
+ * Starts a run with one slice over after a rejected cursor: a new run with the same `since`, in the same execution. The
+ * pages of the abandoned run stay in the store and are never published.
+ * @throws `error` if it is not about a rejected cursor, or the run has used up `maxCursorRestarts`
  */
-async function restartRun(
+async function restartOrThrow(
   deps: ExportPageDependencies,
   iteration: Iteration,
   progress: RunProgress,
@@ -184,7 +195,6 @@ async function restartRun(
   const { run, command } = iteration;
   const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
   if (!isRejected || run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
-  type Restart = { readonly replacement: Run | undefined; readonly isNew: boolean };
   const { execution } = command;
   const { replacement, isNew } = await updateOwnedRun<Restart>(deps, { execution }, (active, state) => {
     // A concurrent invocation of the same execution has restarted the run already: its replacement stays.

@@ -33,12 +33,12 @@ const failureSchema = z.object({
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 const maxMessageLength = 1_000;
 
-/** After these, a run can never complete. */
+/** A run with one slice that fails with one of these errors can never complete. */
 const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedError', 'RepeatedCursorError']);
 
 /**
- * Records why the run that `execution` owns has failed; if it has had none, why its start has failed, unless that was
- * the start of a bounded run. Never removes a page.
+ * Records why the run that `execution` owns has failed. If the execution has had no run, its start has failed: that is
+ * recorded, too, unless it was the start of a bounded run. Never removes a page.
  */
 export async function failRun(
   deps: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
@@ -52,7 +52,7 @@ export async function failRun(
     const failure = { ...cause, at: instantOf(runtime.now()) };
     const { active } = state;
     return active?.execution === execution
-      ? failOwnedRun(definition, state, { run: active, progress: await readProgress(log, active), failure })
+      ? failOwnedRun(definition, state, { active, progress: await readProgress(log, active), failure })
       : failStart(definition, state, execution, failure);
   });
   const failed = { export: definition.name, ...cause, ...recorded.failed };
@@ -66,19 +66,22 @@ interface RecordedEvent {
   readonly page?: number | null;
 }
 
+interface OwnedFailure {
+  readonly active: Run;
+  readonly progress: RunProgress;
+  readonly failure: RunFailure;
+}
+
 function failOwnedRun(
   definition: ExportDefinition,
   state: ExportState,
-  {
-    run: active,
-    progress,
-    failure,
-  }: { readonly run: Run; readonly progress: RunProgress; readonly failure: RunFailure },
+  { active, progress, failure }: OwnedFailure,
 ): StateChange<RecordedEvent> {
   const { totals } = progress;
-  // The next start begins a slice that failed like this again, and keeps the others.
-  const isFinal = active.slices === undefined && (finalErrors.has(failure.error) || progress.last?.repeats === true);
-  const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
+  const isFinal = finalErrors.has(failure.error) || progress.last?.repeats === true;
+  // One of several slices that fails like this starts over with the next start, and the others stay.
+  const hasFinalFailure = isFinal && active.slices === undefined;
+  const resumable = !hasFinalFailure && !hasTooFewReports(definition, active, progress);
   const { run, since, until, bounded } = active;
   return {
     change: resumable
@@ -101,10 +104,8 @@ function failStart(
   const { recentExecutions = [], lastCompleted } = state;
   const hasHadRun = [...recentExecutions, lastCompleted?.execution].includes(execution);
   const period = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
-  return {
-    ...(hasHadRun || bounds !== undefined ? {} : { change: { ...state, failedStart: failure } }),
-    result: { failed: { run: null, ...period, ...zeroTotals, resumable: state.active !== undefined } },
-  };
+  const result = { failed: { run: null, ...period, ...zeroTotals, resumable: state.active !== undefined } };
+  return hasHadRun || bounds !== undefined ? { result } : { change: { ...state, failedStart: failure }, result };
 }
 
 function definitionOfInput(definition: ExportDefinition, startInput: unknown): ExportDefinition {
@@ -112,7 +113,7 @@ function definitionOfInput(definition: ExportDefinition, startInput: unknown): E
     return definitionOfStart(definition, parseStartInput(startInput));
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
-    // BeginRun has refused such an input.
+    // BeginRun has refused this input, so the failure is that of a start of the export.
     return definition;
   }
 }

@@ -42,14 +42,7 @@ interface FinishRunCommand {
  * @throws RunSupersededError if the execution does not own the run
  */
 export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
-  const completed =
-    (await findCompleted(deps, command)) ??
-    (await publish(deps, command).catch(async (error: unknown) => {
-      // A concurrent invocation of the same execution may have completed the run first.
-      const other = isExportError(error, 'RunSupersededError') ? await findCompleted(deps, command) : undefined;
-      if (other === undefined) throw error;
-      return other;
-    }));
+  const completed = (await findCompleted(deps, command)) ?? (await complete(deps, command));
   const { result, completedAt } = completed;
   const isExpecting = deps.definition.expect?.reportsEveryMs !== undefined;
   const ms = isExpecting ? msWithoutReports(completed, epochMsOf(completedAt)) : undefined;
@@ -69,22 +62,26 @@ async function findCompleted(
   return completed?.execution === execution && completed.result.run === run ? completed : undefined;
 }
 
+/** Publishes the run, unless a concurrent invocation of the same execution completes it first. */
+async function complete(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
+  try {
+    return await publish(deps, command);
+  } catch (error) {
+    const completed = isExportError(error, 'RunSupersededError') ? await findCompleted(deps, command) : undefined;
+    if (completed === undefined) throw error;
+    return completed;
+  }
+}
+
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   const { store, log } = deps;
   const { run, content } = await setCompletion(deps, command);
   const { completion } = run;
   const manifest = manifestKey(run);
-  const result: RunResult = {
-    ...refOf(run),
-    ...periodOf(run),
-    watermark: completion.watermark ?? null,
-    ...content.totals,
-    manifest: completion.isPublished ? manifest : null,
-  };
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run), log));
   try {
     if (completion.isPublished) await store.putDocument(manifest, chunks);
-    // Any run that moves the watermark passes the checks of a published run.
+    // A run that is not published moves the watermark, too. Reading the chunks makes the same checks.
     else for await (const _ of chunks);
   } catch (error) {
     if (error instanceof RepeatedCursor && error.slice !== undefined) {
@@ -95,37 +92,16 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   if (completion.isPublished) {
     await store.putDocument(summaryKey(run), summaryChunks(run, content, manifest));
     // A reader of the newest run does not look for a bounded one, which may be years ago.
-    if (!run.bounded) {
-      const latest = { ...refOf(run), sequence: run.sequence, completedAt: completion.at, manifest };
-      // A pointer with a sequence that no run has reached yet is not ours, and is replaced.
-      const hasBegun = async (other: number) => other <= ((await log.exportState(run.export))?.sequence ?? 0);
-      await store.putLatest(latestKey(run.export), latest, hasBegun);
-    }
+    if (!run.bounded) await putLatest(deps, run, manifest);
   }
-
-  // An earlier invocation that is still running may have started another run for the same execution.
-  return updateOwnedRun(deps, command, (_run, state) => {
-    const { active: _, firstStart, ...idle } = state;
-    const { watermark: instant, at: completedAt } = completion;
-    const selection = selectionOf(run.request);
-    const watermark = instant && { instant, ...selection };
-    const lastReportsAt = result.reports === 0 ? (state.lastCompleted?.lastReportsAt ?? run.startedAt) : completedAt;
-    const { lastScheduledTime: scheduledTime } = state;
-    const { execution } = command;
-    const lastCompleted = { execution, completedAt, result, selection, lastReportsAt, scheduledTime };
-    const change = { ...idle, watermark, firstStart: watermark ? undefined : firstStart, lastCompleted };
-    return { change, result: lastCompleted };
-  });
-}
-
-/** The next start exports the slice from its beginning. Its completion is decided again then. */
-function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, slice: number): Promise<void> {
-  return updateOwnedRun<void>(deps, command, (run, state) => {
-    if (run.slices === undefined) return { result: undefined };
-    const { attempt = 1 } = sliceOf(run, slice);
-    const slices = { ...run.slices, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
-    return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
-  });
+  const result: RunResult = {
+    ...refOf(run),
+    ...periodOf(run),
+    watermark: completion.watermark ?? null,
+    ...content.totals,
+    manifest: completion.isPublished ? manifest : null,
+  };
+  return await endRun(deps, command, run, result);
 }
 
 /** Decides once how the run completes. The export's settings may change before a later attempt. */
@@ -140,7 +116,7 @@ function setCompletion(
     const { totals, slices } = content;
     if (hasTooFewReports(definition, run, { isComplete: true, totals }))
       throw tooFewReportsError(definition, run, totals);
-    const recorded = slices.reduce((known, { last }) => withRootOf(last, known, definition), state);
+    const withRoot = slices.reduce((recorded, { last }) => withRootOf(last, recorded, definition), state);
     const firstPages = slices.map(({ first }) => first);
     const completed = {
       ...run,
@@ -150,13 +126,14 @@ function setCompletion(
         isPublished: definition.publishEmptyRuns || totals.reports !== 0,
       },
     };
-    return { change: { ...recorded, active: completed }, result: { content, run: completed } };
+    return { change: { ...withRoot, active: completed }, result: { content, run: completed } };
   });
 }
 
 /**
- * @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if one has no last page for
- * another reason
+ * Reads what the manifest says before it lists the pages.
+ * @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if a slice has no last page for
+ * another reason. The end of the only slice of a run is checked with its chain
  */
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
@@ -166,7 +143,8 @@ async function readContent(log: PageLog, run: Run): Promise<RunContent> {
     return undefined;
   });
   const complete = ends.filter((end) => end !== undefined);
-  if (complete.length === counts.count && (isComplete || run.slices === undefined)) return { totals, slices: complete };
+  const hasAllEnds = complete.length === counts.count && (isComplete || run.slices === undefined);
+  if (hasAllEnds) return { totals, slices: complete };
   const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !isLastPage(last))?.slice.slice;
   if (restarted !== undefined) {
     throw new ExportError(
@@ -181,4 +159,49 @@ async function readContent(log: PageLog, run: Run): Promise<RunContent> {
     'PageConflictError',
     `The page log of run ${run.run} of export ${run.export} ${problem}. The run is not published`,
   );
+}
+
+/** Gives the slice a new attempt, which the next start exports. The completion of the run is decided again then. */
+function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, slice: number): Promise<void> {
+  return updateOwnedRun<void>(deps, command, (run, state) => {
+    if (run.slices === undefined) return { result: undefined };
+    const { attempt = 1 } = sliceOf(run, slice);
+    const slices = { ...run.slices, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
+    return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
+  });
+}
+
+async function putLatest({ store, log }: FinishRunDependencies, run: CompletedRun, manifest: string): Promise<void> {
+  const latest = { ...refOf(run), sequence: run.sequence, completedAt: run.completion.at, manifest };
+  // A pointer with a sequence that no run has reached yet was not written by this export, and is replaced.
+  const hasBegun = async (sequence: number) => sequence <= ((await log.exportState(run.export))?.sequence ?? 0);
+  await store.putLatest(latestKey(run.export), latest, hasBegun);
+}
+
+/**
+ * Moves the watermark and ends the run, if the state still has it: an earlier invocation that is still running may have
+ * started another run for the same execution.
+ */
+function endRun(
+  deps: FinishRunDependencies,
+  command: FinishRunCommand,
+  { request, startedAt, completion }: CompletedRun,
+  result: RunResult,
+): Promise<Completed> {
+  return updateOwnedRun(deps, command, (_run, state) => {
+    const { active: _, firstStart, ...idle } = state;
+    const { watermark: instant, at: completedAt } = completion;
+    const selection = selectionOf(request);
+    const watermark = instant && { instant, ...selection };
+    const lastCompleted: Completed = {
+      execution: command.execution,
+      completedAt,
+      result,
+      selection,
+      lastReportsAt: result.reports === 0 ? (state.lastCompleted?.lastReportsAt ?? startedAt) : completedAt,
+      scheduledTime: state.lastScheduledTime,
+    };
+    const change = { ...idle, watermark, firstStart: watermark ? undefined : firstStart, lastCompleted };
+    return { change, result: lastCompleted };
+  });
 }

@@ -6,8 +6,8 @@
  * sides are summed up per chunk of pages, by a sum that does not depend on the order: some 250 sums for a million
  * pages. Only a chunk whose sums differ is compared page by page, to name the first page that differs.
  *
- * The store is listed while the log is read: of a large run, each takes minutes of waiting. The store already holds
- * every page when the check begins, because a page is logged after it is stored.
+ * The store is listed while the log is read, because each takes minutes in a large run. The store already holds every
+ * page when the check begins, because a page is logged after it is stored.
  */
 
 import { hash } from 'node:crypto';
@@ -23,16 +23,8 @@ type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
 
 const chunkPages = 4_096;
 
-/** A chunk has pages of one slice. */
-const chunkOf = ({ slice = 0, page }: PageRef): string => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
-
 /** For each chunk, the sum of a hash of each of its pages. */
 type ChunkSums = Map<string, bigint>;
-
-/** The log entries of `run`, by slice and page. */
-async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<PageEntry> {
-  for (const slice of slicesOf(run)) yield* log.entries(slice);
-}
 
 /**
  * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and
@@ -44,19 +36,24 @@ export async function* storedEntries(deps: InventoryDependencies, run: Run): Asy
   const logged: ChunkSums = new Map();
   const abandoned = new AbortController();
   const listing = sumUpStored(deps, run, abandoned.signal);
-  // It may fail before it is awaited, and is not awaited if the log cannot be read.
+  // The listing may fail before it is awaited, and is not awaited if the log cannot be read.
   const listingSettled = listing.catch(() => {});
   try {
     for await (const entry of entriesOf(deps.log, run)) {
       add(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
       yield entry;
     }
-    const chunk = firstDifference(logged, await listing);
+    const chunk = firstDifferentChunk(logged, await listing);
     if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
   } finally {
     abandoned.abort();
     await listingSettled;
   }
+}
+
+/** The log entries of `run`, by slice and page. */
+async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<PageEntry> {
+  for (const slice of slicesOf(run)) yield* log.entries(slice);
 }
 
 async function sumUpStored(deps: InventoryDependencies, run: Run, signal: AbortSignal): Promise<ChunkSums> {
@@ -75,10 +72,13 @@ async function* storedPages(
   const attempts = new Map(slicesOf(run).map(({ slice, attempt }) => [slice, attempt]));
   for await (const object of store.list(runFolder(run))) {
     const page = pageAt(run, object.key);
-    if (page !== undefined && attempts.has(page.slice) && attempts.get(page.slice) === page.attempt)
-      yield [page, object];
+    if (page === undefined || !attempts.has(page.slice)) continue;
+    if (attempts.get(page.slice) === page.attempt) yield [page, object];
   }
 }
+
+/** The name of the chunk, such as `3/0`: the slice, and the number of the chunk within the slice. */
+const chunkOf = ({ slice = 0, page }: PageRef): string => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
 
 function add(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
@@ -86,22 +86,25 @@ function add(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObj
   sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
 }
 
-function firstDifference(logged: ChunkSums, stored: ChunkSums): string | undefined {
+function firstDifferentChunk(logged: ChunkSums, stored: ChunkSums): string | undefined {
   return [...new Set([...logged.keys(), ...stored.keys()])]
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     .find((chunk) => logged.get(chunk) !== stored.get(chunk));
 }
 
+/** The error about the first page of the chunk that differs. */
 async function conflictIn(chunk: string, deps: InventoryDependencies, run: Run): Promise<ExportError> {
   const stored = new Map<string, ListedObject>();
-  for await (const [page, object] of storedPages(deps, run))
+  for await (const [page, object] of storedPages(deps, run)) {
     if (chunkOf(page) === chunk) stored.set(object.key, object);
+  }
   for await (const entry of entriesOf(deps.log, run)) {
     if (chunkOf(entry) !== chunk) continue;
     const difference = differenceOf(entry, stored.get(entry.key));
     if (difference !== undefined) return conflict(run, entry, `${deps.store.locate(entry.key)} ${difference}`);
     stored.delete(entry.key);
   }
+  // Only pages that were never logged are left.
   const [unlogged] = [...stored.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   if (unlogged === undefined) {
     const [slice = 0, index = 0] = chunk.split('/').map(Number);

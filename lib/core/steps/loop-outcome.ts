@@ -1,9 +1,9 @@
 /**
- * The ways in which an iteration of the loop ends, and what it knows of the delays before.
+ * The ways in which an iteration of the loop ends, and the delays of its pages.
  *
- * What delays a page is in its log entry: the attempts that failed, and the seconds that the run waited. Both travel
- * from attempt to attempt in the retry count of the step and in the state of the loop, and the next page that is
- * logged takes them: each delay is in one entry at most.
+ * A log entry has what delayed its page: the number of failed attempts, and the seconds that the run waited. Until a
+ * page is logged, the retry count of the step has the failed attempts, and the state of the loop the seconds. The next
+ * page that is logged takes both, so each delay is in one entry at most.
  */
 
 import { ExportError } from '../errors.ts';
@@ -54,7 +54,7 @@ export function wait(
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
 }
 
-/** For how long an execution waits that found no free slot: a random time, so that exports do not poll in step. */
+/** An execution that finds no free slot waits for a random time, so that exports do not poll in step. */
 const minSlotWaitSeconds = 10;
 const slotWaitSpread = 20;
 
@@ -105,14 +105,14 @@ export const maxPagesError = ({ limits }: ExportDefinition, { run }: Pick<Run, '
       'Raise maxPages and start again: the run resumes after its last page',
   );
 
-/** What the next page to be logged takes; undefined if nothing has delayed it. */
+/** The delays that the next logged page takes; undefined if nothing has delayed it. */
 export interface PendingDelays {
   current: Delays | undefined;
 }
 
 /**
- * The delays before this attempt. `hasProgressed`: an earlier attempt of the same step has logged pages, with the
- * delays before them. Then only its own failure is known to be new.
+ * The delays before this attempt. If an earlier attempt of the same step has logged pages (`hasProgressed`), these have
+ * taken the delays before them. Then only the last failure is certainly in no entry.
  */
 export function pendingDelays(
   { loop, retries = 0 }: Pick<Invocation, 'retries'> & { readonly loop: LoopState },

@@ -25,7 +25,7 @@ import {
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
-/** What the chains of a run have in common during an invocation. */
+/** The options that all chains of a run share during an invocation. */
 export interface WalkOptions {
   /** The execution that must still own the run whenever a page is stored. */
   readonly execution: string;
@@ -51,7 +51,7 @@ export interface LoggedPage {
 /**
  * Yields each page after `from` once it is logged, until the chain ends, `maxPages` or `maxEmptyPages` is reached,
  * time is up, or an error occurs. When it has ended, nothing is in flight any more.
- * @throws what prevented a page; those before it are logged
+ * @throws the error that prevented a page; the pages before it are logged
  */
 export async function* walk(
   deps: PipelineDependencies,
@@ -61,35 +61,37 @@ export async function* walk(
 ): AsyncGenerator<LoggedPage> {
   const requests = requestAhead(deps, chain, from, limits);
   const lastPage = lastPageOf(from, limits);
-  let previous = from;
-  let mayBeStored = limits.checkExisting;
   try {
+    let previous = from;
+    let mayBeStored = limits.checkExisting;
     for (;;) {
-      const { entry, timing } = await commit();
-      yield { entry, timing };
+      const page = await commit(previous, mayBeStored);
+      yield page;
+      const { entry } = page;
       // A stored and logged page decides how the chain continues, even if this attempt received another cursor.
       if (requests.nextCursor() !== entry.nextCursor) await requests.cancel();
       const isAtLimit = entry.page >= lastPage || entry.emptyPages >= deps.definition.limits.maxEmptyPages;
       if (isAtLimit || !hasNextPage(entry)) return;
-      // Nothing is in flight if the page was adopted. The attempt that stored it may have stored the next one, too.
+      // Nothing is in flight after a page that was found in the store. The attempt that stored it may have stored the
+      // next one, too.
       mayBeStored = requests.nextCursor() === undefined;
       if (mayBeStored && !limits.hasTime()) return;
       previous = entry;
-      requests.prefetch();
     }
   } finally {
     await requests.cancel();
   }
 
   /** Stores the page after `previous`, or adopts it, and logs it. */
-  async function commit(): Promise<LoggedPage> {
+  async function commit(previous: PageEntry | undefined, mayBeStored: boolean): Promise<LoggedPage> {
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
+    // A page that is requested checks this during its request. For the first page, the step has just done it.
     if (existing !== undefined && previous !== from) await assertOwned(deps, chain, limits);
     const { durable, waitedSeconds } =
-      existing === undefined ? await store(identity) : { durable: existing, waitedSeconds: 0 };
-    // It may be an earlier attempt's.
+      existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
+    // An earlier attempt may have stored the page, and compared it with another root.
     limits.roots.assertStored(durable, previous);
     const unlogged = toLogEntry(chain.run, identity, durable, previous);
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
@@ -98,7 +100,7 @@ export async function* walk(
     return { entry, timing: durable.timing };
   }
 
-  async function store(identity: PageIdentity): Promise<StoredResponse> {
+  async function store(identity: PageIdentity, previous: PageEntry | undefined): Promise<StoredResponse> {
     const page = requests.take(identity);
     await page.owned;
     const stored = await storeResponse(deps, page, previous, limits);
@@ -142,7 +144,7 @@ interface RequestedPage {
   readonly label: string;
   readonly spool: PageSpool;
   readonly response: Promise<PageResponse>;
-  /** Resolves if the run is still owned. Read while the request is under way; the first page was checked before. */
+  /** Resolves if the run is still owned. */
   readonly owned: Promise<void>;
   /** Undefined until headers or body have brought it, and if the request has failed. */
   nextCursor: Cursor | null | undefined;
@@ -172,9 +174,13 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
         },
       },
     );
+    // Checked during the request, as the read takes time. For the first page, the step has just done it.
     const owned = page === firstPageOf(from) ? Promise.resolve() : assertOwned(deps, chain, limits);
     const requested: RequestedPage = { identity, label, spool, response, owned, nextCursor: undefined };
-    response.catch(() => (requested.nextCursor = undefined));
+    // Both are awaited later, and may fail before.
+    response.catch(() => {
+      requested.nextCursor = undefined;
+    });
     owned.catch(() => {});
     inFlight.push(requested);
     return requested;
@@ -190,7 +196,6 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
   }
 
   return {
-    prefetch,
     /** The cursor of the oldest page in flight; undefined if there is none. */
     nextCursor: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
     /** The page to commit next: it is requested now unless it has been. */
@@ -234,8 +239,8 @@ async function assertOwned(
 }
 
 /**
- * Whether the service gave no page, possibly because of its cursor. Not an error of the page store: that must be
- * seen.
+ * Whether the service gave no page, possibly because the cursor was used before. An error of the page store is no
+ * refusal, and must not be hidden.
  */
 const isRefusal = (error: unknown): boolean =>
   isExportError(error) &&

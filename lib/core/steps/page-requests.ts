@@ -13,7 +13,7 @@ import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>;
 
-/** One walk from a first page to a last one: what its requests ask for, and where its pages are. */
+/** One walk from a first page to a last one: the run and the slice say what it requests, and where its pages are. */
 export interface Chain {
   readonly run: Run;
   readonly slice: Slice;
@@ -32,29 +32,17 @@ export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
 
 export interface PageResponse {
   readonly received: ReceivedPage;
-  /** How long a Retry-After was waited out before. */
+  /** How long the request waited for Retry-Afters. */
   readonly waitedSeconds: number;
 }
 
-/** The request for a page of the chain. Each has what the run and its slice say; the first one has no cursor. */
-const requestOf = ({ run, slice }: Chain, { cursor, label }: Pick<PageRequest, 'cursor' | 'label'>): PageRequest => ({
-  request: run.request,
-  since: slice.since,
-  until: slice.until,
-  begunAt: run.startedAt,
-  cursor,
-  label,
-});
-
 /**
- * Returns what fetches a page of the chain, no sooner than any Retry-After of the run ends. After a Retry-After of at
- * most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the request is repeated. It throws what
- * `ReportService.fetch` throws; ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there
- * is no slot.
+ * Returns a function that fetches a page of the chain. It throws what `ReportService.fetch` throws;
+ * ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot.
  *
- * A request is sent when both allow it, from the outside inwards: the slot, which is taken for each request, also for
- * a repeated one, and returned before anything waits; and the Retry-After of the run, which is recorded even if the
- * request is cancelled meanwhile.
+ * A request needs a slot, and then the Retry-After of the run must have passed. The slot is returned before any wait,
+ * and taken again for a repeated request. A Retry-After is recorded even if the request is cancelled meanwhile. If it
+ * is at most `maxInlineWaitSeconds` long and ends before `retryAfterDeadline`, the request is repeated.
  */
 export function pageFetcher(
   { definition, service, runtime, emit }: PageRequestsDependencies,
@@ -69,7 +57,8 @@ export function pageFetcher(
     page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
     options: FetchOptions & { readonly signal: AbortSignal },
   ): Promise<PageResponse> => {
-    for (let waitedSeconds = 0; ;) {
+    let waitedSeconds = 0;
+    for (;;) {
       try {
         return { received: await fetch(requestOf(chain, page), options), waitedSeconds };
       } catch (error) {
@@ -91,9 +80,19 @@ export function pageFetcher(
   }
 }
 
+/** The request of a page: the same for the whole chain, except for the cursor. The first page has none. */
+const requestOf = ({ run, slice }: Chain, { cursor, label }: Pick<PageRequest, 'cursor' | 'label'>): PageRequest => ({
+  request: run.request,
+  since: slice.since,
+  until: slice.until,
+  begunAt: run.startedAt,
+  cursor,
+  label,
+});
+
 /**
- * Sends no request before the Retry-After of the run has passed, and records a new one for the other requests at
- * once.
+ * Sends no request before the Retry-After of the run has passed, and records a new Retry-After at once, for the other
+ * requests.
  */
 function withBackoff(
   fetch: ReportService['fetch'],

@@ -1,14 +1,15 @@
 /**
- * Finds cursors that repeat. While a slice is exported, cycle detection ends one whose cursors go round in circles,
- * and which would never end: Brent's algorithm finds a cycle of any length, wherever it begins, with one remembered
- * cursor and two counters, after at most three times as many pages as the lead-in and the cycle are long.
+ * Finds cursors that repeat, in three ways.
  *
- * One that occurs twice by accident, with other pages after it, would leave pages in the run twice. It is found
- * before the run is published: 48 bits of each cursor's SHA-256 are enough, 8 MB for a million pages. Only if two are
- * equal, by chance in 2 of 1,000 such runs, is the log read again, to compare the cursors themselves.
+ * A slice whose cursors form a cycle would never end, so cycles are found while it is exported. Brent's algorithm finds
+ * a cycle of any length, wherever it begins, with one remembered cursor and two counters, after at most three times as
+ * many pages as the lead-in and the cycle are long.
  *
- * An API that ignores the cursor may write another one into every response: then the page itself occurs three times
- * in a row.
+ * A cursor may also occur twice with different pages after it. Then pages are in the run twice. This is found before
+ * the run is published, by 48 bits of each cursor's SHA-256: 8 MB for a million pages. Only if two are equal, by chance
+ * in 2 of 1,000 such runs, is the log read again, to compare the cursors themselves.
+ *
+ * An API that ignores the cursor may return a new one with every response. Then equal pages in a row are found.
  */
 
 import { hash } from 'node:crypto';
@@ -19,22 +20,18 @@ import { capitalize } from '../sanitize.ts';
 import { describePage, type PageRef } from '../storage/keys.ts';
 
 /**
- * Advances the search by one page: `state` is that of the page before (null at the first), `next` the page's next
- * cursor. `repeats` is true if `next` has been seen before.
+ * Advances the search for a cycle by one page. `state` is the state after the page before, null at the first page.
+ * `next` is the next cursor of the page. `repeats` says whether it is the remembered one.
  */
 export function detectCycle(state: CycleState | null, next: Cursor): { state: CycleState; repeats: boolean } {
   if (state === null) return { state: { tortoise: next, power: 1, steps: 0 }, repeats: false };
   if (next === state.tortoise) return { state, repeats: true };
   const steps = state.steps + 1;
-  return steps === state.power
-    ? { state: { tortoise: next, power: state.power * 2, steps: 0 }, repeats: false }
-    : { state: { ...state, steps }, repeats: false };
+  if (steps !== state.power) return { state: { ...state, steps }, repeats: false };
+  return { state: { tortoise: next, power: state.power * 2, steps: 0 }, repeats: false };
 }
 
-/**
- * So many pages in a row with the same reports are the same page: the API ignores the cursor, and writes another one
- * into every response.
- */
+/** So many consecutive pages with the same reports are the same page: the API ignores the cursor. */
 export const maxEqualPages = 3;
 
 /**
@@ -46,12 +43,13 @@ export function countEqualPages(
   predecessor: (ComparedPage & { readonly equalPages: number }) | undefined,
 ): number {
   if (page.reports === 0 || page.reports === null) return 0;
-  return predecessor !== undefined && contentOf(page) === contentOf(predecessor) ? predecessor.equalPages + 1 : 1;
+  if (predecessor === undefined || contentOf(page) !== contentOf(predecessor)) return 1;
+  return predecessor.equalPages + 1;
 }
 
 type ComparedPage = Pick<PageEntry, 'reports' | 'sha256' | 'reportsDigest'>;
 
-const contentOf = ({ sha256, reportsDigest = sha256 }: ComparedPage): string => reportsDigest;
+const contentOf = ({ reportsDigest, sha256 }: ComparedPage): string => reportsDigest ?? sha256;
 
 /**
  * Yields the given log entries, and completes only if each page of a slice was requested with another cursor.
@@ -75,7 +73,7 @@ export async function* withDistinctCursors(
   if (previous !== undefined) await assertDistinct(digests.repeated(), log, previous);
 }
 
-/** Different cursors can have the same digest. */
+/** Compares the cursors whose digests are `repeated`: different cursors can have the same digest. */
 async function assertDistinct(
   repeated: ReadonlySet<number>,
   log: Pick<PageLog, 'entries'>,
@@ -91,8 +89,8 @@ async function assertDistinct(
   }
 }
 
-/** Its `slice` is to be walked from its beginning; undefined if the run has one, and can never be published. */
 export class RepeatedCursor extends ExportError {
+  /** The slice to export from its beginning; undefined if the run has only one, and can never be published. */
   readonly slice: number | undefined;
 
   constructor(run: RunId, page: PageRef, earlier: number) {
@@ -119,7 +117,7 @@ function createDigests() {
       digests[count] = digest;
       count += 1;
     },
-    /** The cursors that were added more than once. */
+    /** The digests that were added more than once. */
     repeated(): ReadonlySet<number> {
       const sorted = digests.subarray(0, count).sort();
       return new Set(sorted.filter((digest, index) => digest === sorted[index - 1]));

@@ -1,7 +1,7 @@
 /**
- * Asks the service, before the first page of a run that depends on it, whether it honors the bounds of requests: a
- * report outside the interval of its request would be in two slices, or in two runs. Nothing is kept: a vendor
- * changes, and a quiet night proves nothing.
+ * Proves, before the first page of a run with slices or an upper bound, that the service honors the bounds of requests:
+ * a report outside the interval of its request would be in two slices, or in two runs. The proof is repeated for each
+ * run, because the service may change, and because a period without reports proves nothing.
  */
 
 import type { RootCheck } from '../document-root.ts';
@@ -13,13 +13,14 @@ import { describePage } from '../storage/keys.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 /**
- * Requests the reports of empty intervals, in all else as the run requests its pages. There must be none. A service
- * may reject such a request instead. That counts only if it accepts page 1 of the run, and then rejects the empty
- * interval again: it compares the two bounds. A document that is no page proves nothing: `roots` compares it with
- * what is expected. `intervals` are where they begin and end; without it, where the slices of the run do.
+ * Requests the reports of empty intervals, and otherwise what the run requests. There must be no reports.
  *
- * The first page of a run costs one request more, or two with three or more slices. If the service rejects empty
- * intervals, it costs three.
+ * A service may reject such a request instead. If it accepts page 1 of the run, and then rejects the empty interval
+ * again, it compares the two bounds, so it knows both. A document that is no page proves nothing: `roots` compares it
+ * with the expected root. `intervals` are the instants at which the empty intervals begin and end.
+ *
+ * The proof costs one request, or two for a run with three or more slices. If the service rejects empty intervals, it
+ * costs three.
  * @throws ConfigurationError if a bound is not honored; any other error leaves the proof open
  */
 export async function proveBounds(
@@ -41,7 +42,7 @@ export async function proveBounds(
     const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
     try {
       const { nextCursor, reports } = await request({ ...refOf(run), since: at, until: at }, label);
-      // The reports of some formats are not counted. A next page shows that there are more than one has.
+      // Reports of some formats are not counted. But an empty interval has no next page.
       return nextCursor !== null || (reports ?? 0) > 0 ? 'reports' : 'empty';
     } catch (error) {
       if (isExportError(error, 'RequestRejectedError')) return 'rejected';
@@ -53,9 +54,9 @@ export async function proveBounds(
   for (const at of intervals) {
     let answer = await requestEmptyInterval(at);
     if (answer === 'rejected') {
-      // If this is rejected, too, the service objects to something else than the empty interval.
+      // If page 1 is rejected, too, the service objects to something else than the empty interval.
       await request(first, `${describePage({ page: 1, slice: first.slice })} of run ${run.run}, to check the bounds`);
-      // The rejection may have been that of a gateway.
+      // A gateway may have rejected the first request by mistake.
       answer = await requestEmptyInterval(at);
     }
     if (answer === 'reports') throw boundsError(deps, run, at);
@@ -64,8 +65,9 @@ export async function proveBounds(
 }
 
 /**
- * Reports after the end of the first slice show that the upper bound is ignored. Reports before the last slice show
- * that the lower bound is. None if the first slice has no end.
+ * Where the empty intervals of a run are. At the end of the first slice, a service that ignores the upper bound sends
+ * later reports. At the beginning of the last slice, one that ignores the lower bound sends earlier ones. There are none if
+ * the first slice has no end.
  */
 function emptyIntervals(run: Run): Iterable<Instant> {
   const { until } = sliceOf(run, 1);

@@ -2,14 +2,15 @@
  * Walks the chains of a run within one invocation: one for each slice, up to `parallel` at the same time, the oldest
  * first. The page pipeline exports the pages of each (`page-pipeline.ts`).
  *
- * A chain that fails is set aside for this invocation while the others continue. What stops the run stops all of them.
+ * A chain that fails is set aside for this invocation while the others continue. Some errors stop the run, and so all
+ * of its chains.
  */
 
 import { type ErrorName, ExportError, isExportError } from '../errors.ts';
-import { type Invocation, type PageEntry, refOf, type Run, type RunSlices } from '../model.ts';
+import { type ExportState, type Invocation, type PageEntry, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
-import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { assertContinues } from './loop-outcome.ts';
@@ -32,7 +33,7 @@ export interface WalkResult {
 
 /**
  * Walks chains until none is left, or time is up. When it settles, nothing is in flight any more.
- * @throws what stops the run
+ * @throws the error that stops the run
  */
 export async function walkSlices(
   deps: ExportPageDependencies,
@@ -41,27 +42,31 @@ export async function walkSlices(
   options: WalkOptions & Invocation,
 ): Promise<WalkResult> {
   const sliceWalk = new SliceWalk(deps, run, before, options);
+  // Each walker has a slot, if the settings limit the pages that are requested at the same time.
   const slots = Array.from(
     { length: parallelOf(run) },
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
   const needsProof = before.totals.pages === 0 && (run.slices !== undefined || run.bounded === true);
-  // The slot of the proof is still held for the first page: an export that waited again would have to prove the
-  // bounds again.
+  // The first walker still holds the slot of the proof. If it had to wait for another slot, the bounds would have to be
+  // proved again after the wait.
   const isProved = !needsProof || (await sliceWalk.proveBounds(slots[0]));
   if (isProved) await Promise.all(slots.map(async (slot) => await sliceWalk.walkChains(slot)));
   return sliceWalk.result();
 }
 
 /**
- * What an error of a chain leads to. `stop`: nothing can succeed while a person does not act, or while this execution
- * does not own the run. `restart`: the chain begins again. `setAside`: others continue. `outage`: as `setAside`, but
- * no further chain begins, as its first request would fail, too. `queue`: there is no slot for the next request.
+ * How an error of a chain is handled.
+ * - `stop`: all chains end, as a person has to act, the execution does not own the run, or the process ends.
+ * - `restart`: the chain begins again.
+ * - `setAside`: the others continue.
+ * - `outage`: as `setAside`, but no further chain begins, as its first request would fail, too.
+ * - `queue`: the chain ends for now, as there is no slot for its next request.
  */
 export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue';
 
 export interface ErrorFacts {
-  /** Whether the run has several slices. The only one of a run starts over as another run (`export-page.ts`). */
+  /** Whether the run has several slices. The only slice of a run starts over as another run (`export-page.ts`). */
   readonly isSliced: boolean;
   /**
    * Why the invocation was interrupted, if it was. An ExportError says that its time is over; anything else ends the
@@ -70,6 +75,7 @@ export interface ErrorFacts {
   readonly interruption: AbortSignal | undefined;
 }
 
+/** Any other error sets the chain aside. */
 const reactions: Partial<Record<ErrorName, Reaction>> = {
   ConfigurationError: 'stop',
   PageConflictError: 'stop',
@@ -120,7 +126,7 @@ class SliceWalk {
     this.#signal = AbortSignal.any([this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   }
 
-  /** @throws what stops the run */
+  /** @throws the error that stops the run */
   result(): WalkResult {
     this.#stop.signal.throwIfAborted();
     const failures = this.#failures.toSorted((one, other) => one.slice - other.slice);
@@ -147,10 +153,11 @@ class SliceWalk {
 
   /** Walks one chain after the other, as long as there is one, and time. */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
-    for (let next = this.#take(); next !== undefined;) next = await this.#walkChain(next, slot);
+    let next = this.#take();
+    while (next !== undefined) next = await this.#walkChain(next, slot);
   }
 
-  /** Exports pages of the chain. Resolves to what is to be walked next in its place. */
+  /** Exports pages of the chain. Resolves to the chain to walk next: the same one if it has started over. */
   async #walkChain({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<SliceProgress | undefined> {
     const { definition } = this.#deps;
     try {
@@ -165,7 +172,9 @@ class SliceWalk {
         this.#stop.abort(stopping);
         return undefined;
       });
-      return restarted ?? (this.#recordFailure(slice, error) === 'queue' ? undefined : this.#takeNext());
+      if (restarted !== undefined) return restarted;
+      const reaction = this.#recordFailure(slice, error);
+      return reaction === 'queue' ? undefined : this.#takeNext();
     } finally {
       await slot?.release();
     }
@@ -178,7 +187,8 @@ class SliceWalk {
     slot: HeldSlot | undefined,
   ): Promise<PageEntry | undefined> {
     const { pagesPerInvocation } = this.#deps.definition.limits;
-    let left = Math.min(pagesPerInvocation, Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run)));
+    const share = Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run));
+    let left = Math.min(pagesPerInvocation, share);
     if (left <= 0) return undefined;
     this.#allotted += left;
     const limits = {
@@ -221,11 +231,12 @@ class SliceWalk {
     return this.#hasTime() && !this.#signal.aborted ? this.#take() : undefined;
   }
 
-  /** The oldest chain that is open and is not walked yet; after these, one that begins. Undefined: there is none. */
+  /** The oldest chain that is open and is not walked yet, else one that begins now. Undefined: no chain is left. */
   #take(): SliceProgress | undefined {
-    const next = this.#open.shift();
+    const open = this.#open.shift();
+    if (open !== undefined) return open;
     const hasOutage = this.#failures.some(({ reaction }) => reaction === 'outage');
-    if (next !== undefined || hasOutage || this.#begun === sliceCountOf(this.#run)) return next;
+    if (hasOutage || this.#begun === sliceCountOf(this.#run)) return undefined;
     this.#begun += 1;
     const fresh = { slice: sliceOf(this.#run, this.#begun), last: undefined };
     this.#walked.set(this.#begun, fresh);
@@ -239,31 +250,21 @@ class SliceWalk {
   /** Sets the chain aside, or stops all of them. */
   #recordFailure(slice: Slice, error: unknown): Reaction {
     const reaction = this.#reactionTo(error);
-    // Once the run stops, what is in flight fails, too. The first reason stays.
+    // Once the run stops, the requests in flight fail, too. The signal keeps its first reason.
     if (reaction === 'stop') this.#stop.abort(error);
     const failure = asOutage(error, hasFetchedPage(this.#run, this.#progress()));
     this.#failures.push({ slice: numberOf(slice), error: failure, reaction });
     return reaction;
   }
 
-  /**
-   * The slice once it has started over because of `error`, in this invocation or in a concurrent one of the same
-   * execution. Undefined: it does not, because of another error, because it has used up `maxCursorRestarts`, or
-   * because a concurrent invocation has exported its last page.
-   */
+  /** Starts the slice over if its cursor was rejected. Undefined: it does not, or must not, start over. */
   async #restart(slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
     if (!isExportError(error) || this.#reactionTo(error) !== 'restart') return undefined;
     const slices = await nextAttempt(this.#deps, this.#options, slice);
     if (slices === undefined) return undefined;
-    const { attempt = 1 } = slice;
     const number = numberOf(slice);
-    this.#deps.emit({
-      event: 'slice-restarted',
-      ...refOf(slice),
-      slice: number,
-      attempt: attempt + 1,
-      reason: error.message,
-    });
+    const attempt = (slice.attempt ?? 1) + 1;
+    this.#deps.emit({ event: 'slice-restarted', ...refOf(slice), slice: number, attempt, reason: error.message });
     this.#run = { ...this.#run, slices };
     const restarted = sliceOf(this.#run, number);
     const progress = { slice: restarted, last: await this.#deps.log.last(restarted) };
@@ -273,9 +274,8 @@ class SliceWalk {
 }
 
 const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
-const numberOf = ({ slice = 1 }: Slice): number => slice;
 
-/** The requests of other chains fill the time for which a page of this one is awaited. */
+/** With several chains, each needs fewer pages in flight: the others use the time until its next page arrives. */
 const maxInFlightOf = (run: Run, { maxInFlight = 2 }: Invocation): number =>
   run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / run.slices.parallel));
 
@@ -312,16 +312,13 @@ const asOutage = (error: unknown, hasFetched: boolean): unknown =>
     ? new ExportError('ServiceUnavailableError', error.message, { cause: error.cause })
     : error;
 
-/**
- * Whether the settings of the run are known to be right. A run or a slice that started over has fetched the pages
- * before.
- */
+/** Whether the run has fetched a page, possibly before it, or one of its slices, started over. */
 const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
 
 /**
- * The slices of the run once `slice` has another attempt; undefined if it must not start over: it has used up
- * `maxCursorRestarts`, or a concurrent invocation has exported its last page.
+ * Gives the slice another attempt, and returns the slices of the run; undefined if it must not start over, because it
+ * has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
  */
 function nextAttempt(
   { definition, log }: ExportPageDependencies,
@@ -332,15 +329,17 @@ function nextAttempt(
   const number = numberOf(slice);
   return updateOwnedRun({ definition, log }, { execution, run: slice.run }, async (active, state) => {
     if (active.slices === undefined || active.completion !== undefined) return { result: undefined };
-    const known = sliceOf(active, number);
-    if (known.attempt !== attempt) return { result: active.slices };
-    if (isLastPage(await log.last(known))) return { result: undefined };
+    const newest = sliceOf(active, number);
+    // A concurrent invocation of the same execution has started it over already.
+    if (newest.attempt !== attempt) return { result: active.slices };
+    if (isLastPage(await log.last(newest))) return { result: undefined };
     const { restarts = {}, attempts } = active.slices;
     const count = (restarts[number] ?? 0) + 1;
-    const mayRestart = count <= definition.limits.maxCursorRestarts;
-    // Also recorded if it must not: then the next start begins the slice from its beginning.
     const counted = { ...active.slices, restarts: { ...restarts, [number]: count } };
-    const slices = mayRestart ? { ...counted, attempts: { ...attempts, [number]: attempt + 1 } } : counted;
-    return { change: { ...state, active: { ...active, slices } }, result: mayRestart ? slices : undefined };
+    const changeTo = (slices: RunSlices): ExportState => ({ ...state, active: { ...active, slices } });
+    // The count is recorded all the same: it tells the next start to begin the slice from its beginning.
+    if (count > definition.limits.maxCursorRestarts) return { change: changeTo(counted), result: undefined };
+    const restarted = { ...counted, attempts: { ...attempts, [number]: attempt + 1 } };
+    return { change: changeTo(restarted), result: restarted };
   });
 }

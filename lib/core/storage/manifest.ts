@@ -1,6 +1,6 @@
 /**
- * Writes the manifest: the object that publishes a run and lists its pages, written after them. And the summary that
- * follows it: `run.json`, or `bounded.json`.
+ * Writes the manifest, which publishes a run and lists its pages, and the summary of the run: `run.json`, or
+ * `bounded.json`.
  *
  * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The
  * manifest is streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
@@ -29,7 +29,7 @@ import type { ManifestHeader, ManifestPage, RunSummary } from './published-schem
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
 
-/** What the manifest says before it lists the pages, as the page log has it. */
+/** The part of a manifest before its list of pages that is known from the page log. */
 export interface RunContent {
   readonly totals: RunTotals;
   /** The first and the last page of each slice. */
@@ -46,9 +46,11 @@ export async function* manifestChunks(
   content: RunContent,
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
-  const header = manifestHeader(run, content);
-  const { reportsAt } = run.request;
-  yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "reportsAt": ${JSON.stringify(reportsAt)},\n  "pages": [`;
+  const header = JSON.stringify(manifestHeader(run, content), null, 2);
+  const openHeader = header.slice(0, -'\n}'.length);
+  // On one line, so that a reader of lines finds it.
+  const reportsAt = JSON.stringify(run.request.reportsAt);
+  yield `${openHeader},\n  "reportsAt": ${reportsAt},\n  "pages": [`;
   let number = 0;
   for await (const entry of unbrokenChains(run, content, entries)) {
     number += 1;
@@ -83,10 +85,8 @@ async function* unbrokenChains(
       predecessor = undefined;
     }
     const slice = slices[index]?.first.slice;
-    const problem =
-      entry.slice === slice
-        ? chainProblem(run, predecessor, entry, root)
-        : `${describePage(entry)} is not of slice ${slice}`;
+    if (entry.slice !== slice) throw brokenChain(run, `${describePage(entry)} is not of slice ${slice}`);
+    const problem = chainProblem(run, predecessor, entry, root);
     if (problem !== undefined) throw brokenChain(run, problem);
     predecessor = entry;
     root = entry.documentRoot ?? root;
@@ -95,14 +95,14 @@ async function* unbrokenChains(
   assertEnd(run, predecessor, slices.at(-1)?.last);
 }
 
-/** The header was written before the entries were read, and contains facts of the `last` ones. */
+/** `last` is the last entry as it was read before: the header, which is written already, has its totals. */
 function assertEnd(run: Run, end: PageEntry | undefined, last: PageEntry | undefined): void {
   if (end === undefined) throw brokenChain(run, 'it is empty');
   if (end.nextCursor !== null || !isDeepStrictEqual(end, last))
     throw brokenChain(run, `it ends with ${describePage(end)}`);
 }
 
-/** Without `reportsAt`, which is on one line, so that a reader of lines finds it. */
+/** The fields before `reportsAt`. */
 function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHeader, 'reportsAt'> {
   const { request, compression } = run;
   const { filter, api, size = null } = request;
@@ -121,7 +121,7 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
   };
 }
 
-/** What the manifest and the summary both say of a run. */
+/** The fields that the manifest and the summary have in common. */
 function factsOf(run: CompletedRun, content: RunContent) {
   return {
     ...refOf(run),
@@ -136,7 +136,7 @@ function factsOf(run: CompletedRun, content: RunContent) {
   };
 }
 
-/** The earliest of first pages, and the latest of last ones. */
+/** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
 export function serviceTimes({ slices }: Pick<RunContent, 'slices'>) {
   const sorted = (pages: readonly PageEntry[]): readonly Instant[] =>
     pages
@@ -159,8 +159,8 @@ export async function* summaryChunks(run: CompletedRun, content: RunContent, man
 }
 
 /**
- * Why `entry` cannot follow `predecessor` in the log of a slice of `run`; undefined if it can. `root` is that of the
- * pages before, also of other slices.
+ * Why `entry` cannot follow `predecessor` in the log of a slice of `run`; undefined if it can. `previousRoot` is the
+ * root of the pages before, also of other slices.
  */
 export function chainProblem(
   run: RunKeyParts,

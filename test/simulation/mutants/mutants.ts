@@ -399,8 +399,8 @@ export const mutants: readonly Mutant[] = [
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
     at: 'lib/core/steps/walk-slices.ts#nextAttempt',
-    replace: 'count <= definition.limits.maxCursorRestarts',
-    with: 'true',
+    replace: 'count > definition.limits.maxCursorRestarts',
+    with: 'false',
   },
   {
     name: 'a slice that was set aside counts as exported',
