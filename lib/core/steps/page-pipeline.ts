@@ -2,9 +2,9 @@
  * Walks a chain within one invocation: requests its pages ahead of time, and commits them one after the other.
  *
  * The next page is requested as soon as its cursor is known: from the response headers, while the body of the page
- * before it is still being received, or from that body. A page is stored only once its predecessor is logged and the
- * run is still owned. An interruption leaves a page log without gaps, followed by at most one stored page that
- * continues it; the next attempt adopts it (docs/architecture.md, "The page pipeline").
+ * before it is still being received, or from that body. A page is stored only once its predecessor is logged, and only
+ * if the run was still owned after its request began. An interruption leaves a page log without gaps, and at most one
+ * page that is stored and not logged; the next attempt adopts it (docs/architecture.md, "The page pipeline").
  */
 
 import type { RootCheck } from '../document-root.ts';
@@ -27,7 +27,7 @@ type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageReques
 
 /** The options that all chains of a run share during an invocation. */
 export interface WalkOptions {
-  /** The execution that must still own the run whenever a page is stored. */
+  /** The execution that must own the run whenever a page is requested or adopted. */
   readonly execution: string;
   /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;

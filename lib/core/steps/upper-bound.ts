@@ -66,8 +66,8 @@ export async function proveBounds(
 
 /**
  * Where the empty intervals of a run are. At the end of the first slice, a service that ignores the upper bound sends
- * later reports. At the beginning of the last slice, one that ignores the lower bound sends earlier ones. There are none if
- * the first slice has no end.
+ * later reports. At the beginning of the last slice, a service that ignores the lower bound sends earlier ones. There
+ * are none if the first slice has no end.
  */
 function emptyIntervals(run: Run): Iterable<Instant> {
   const { until } = sliceOf(run, 1);
