@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetAccountSettingsCommand, InvokeCommand } from '@aws-sdk/client-lambda';
-import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { GetBucketPolicyCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -135,6 +135,7 @@ describe('doctor', () => {
     aws.dynamoDb.on(GetItemCommand).resolves({});
     aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
     aws.s3.on(ListObjectsV2Command).resolves({});
+    aws.s3.on(GetBucketPolicyCommand).rejects(awsError('NoSuchBucketPolicy'));
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: apiKey });
     const answer = { reports: 1, latencyMs: 12, clockLeadMs: 0 };
     aws.lambda.on(InvokeCommand).resolves({ Payload: payload(answer) });
@@ -201,6 +202,7 @@ describe('doctor', () => {
     aws.dynamoDb.on(GetItemCommand).resolves({});
     aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
     aws.s3.on(ListObjectsV2Command).resolves({});
+    aws.s3.on(GetBucketPolicyCommand).rejects(awsError('NoSuchBucketPolicy'));
     aws.secretsManager.on(GetSecretValueCommand).rejects(awsError('AccessDeniedException'));
     aws.lambda.on(InvokeCommand).callsFake(async () => answer());
     const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
