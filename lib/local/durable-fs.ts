@@ -75,18 +75,28 @@ export function readFileIfPresent(path: string): string | undefined {
  * @throws ConfigurationError if the file system fails
  */
 export function writePrivateFile(name: string, text: string): void {
-  using written = writeTemporaryFile(name, text);
+  using written = writeTemporaryFile(`${name}.new`, text, 0o600);
   replaceFile(written.file, name);
   fsyncDirectorySync(dirname(name));
 }
 
+/**
+ * Writes a file unless there is one; returns whether it did. The file never has a part of `text`, whatever happens,
+ * and whatever other processes write it.
+ *
+ * @throws ConfigurationError if the file system fails or does not support hard links
+ */
+export function writeFileIfAbsent(name: string, text: string): boolean {
+  using written = writeTemporaryFile(`${name}.${process.pid}.new`, text);
+  return linkIfAbsent(written.file, name);
+}
+
 /** Reserves the space that {@link writePrivateFile} needs for `bytes`. @throws ConfigurationError if it cannot */
 export const reservePrivateFile = (name: string, bytes: number): Disposable =>
-  writeTemporaryFile(name, ' '.repeat(bytes));
+  writeTemporaryFile(`${name}.new`, ' '.repeat(bytes), 0o600);
 
 /** Disposing of the file removes it, unless it has been renamed. */
-function writeTemporaryFile(name: string, text: string) {
-  const file = `${name}.new`;
+function writeTemporaryFile(file: string, text: string, mode?: number) {
   const remove = () => {
     try {
       rmSync(file, { force: true });
@@ -96,7 +106,7 @@ function writeTemporaryFile(name: string, text: string) {
   };
   remove();
   try {
-    writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
+    writeFileSync(file, text, { mode, flag: 'wx', flush: true });
   } catch (cause) {
     remove();
     throw fileSystemError('write', file, cause);

@@ -3,9 +3,7 @@
  * problem is described by its line in the file, or by its option.
  */
 
-import { writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { codeOf } from '../core/errors.ts';
 import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import {
@@ -15,7 +13,7 @@ import {
   noExportIn,
   openLocalDeployment,
 } from '../local/directory.ts';
-import { fileSystemError, isFilePresent } from '../local/durable-fs.ts';
+import { isFilePresent, writeFileIfAbsent } from '../local/durable-fs.ts';
 import { simulatorAddress } from '../local/service.ts';
 import { defaultDirectory, type LocalDirectory, settingsFileIn, simulatedDirectory } from '../local/settings.ts';
 import { stateFileIn } from '../local/sqlite/state-file.ts';
@@ -128,11 +126,8 @@ function findContradictions(
 
 /** Writes the options to the settings file of the directory, which later commands read, unless there is one. */
 function writeSettings(file: string, options: Options, notify: (text: string) => void): void {
-  try {
-    writeFileSync(file, `${JSON.stringify(settingsOfOptions(options), null, 2)}\n`, { flag: 'wx' });
+  if (writeFileIfAbsent(file, `${JSON.stringify(settingsOfOptions(options), null, 2)}\n`)) {
     notify(`Settings written to ${file}: later commands read them there, and you can edit them`);
-  } catch (cause) {
-    if (codeOf(cause) !== 'EEXIST') throw fileSystemError('write', file, cause);
   }
 }
 

@@ -1,12 +1,14 @@
 /** The settings of exports on this machine: those of a file, or those of options. */
 
-import { writeFileSync } from 'node:fs';
+import fs, { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { problemOfVariable } from '../../lib/local/service.ts';
+import { settingsFileIn } from '../../lib/local/settings.ts';
 import type { ServiceSettings } from '../../lib/settings/settings.ts';
 import { readLocalRuns } from '../../lib/operator/local-settings.ts';
 import type { Options } from '../../lib/operator/option-table.ts';
+import { replaceInFs } from '../support/replaced-fs.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const directory = await temporaryDirectory();
@@ -74,6 +76,25 @@ describe('the settings of local exports', () => {
         apiKeyEnv: 'REPORT_EXPORT_API_KEY',
       },
     ]);
+  });
+
+  it('are written to the file of the directory completely, or not at all', async () => {
+    await using empty = await temporaryDirectory();
+    const ofDirectory = settingsFileIn(empty.path);
+    const write = () => readLocalRuns({ out: empty.path, export: 'daily' }, [], []).onBegun?.(() => {});
+    const { writeFileSync: writeWhole } = fs;
+    const restore = replaceInFs({
+      writeFileSync(path, text, options) {
+        writeWhole(path, String(text).slice(0, 20), options);
+        throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+      },
+    });
+    expect(write).toThrow(/the disk is full/);
+    expect(existsSync(ofDirectory)).toBe(false);
+    restore();
+    write();
+    expect(JSON.parse(readFileSync(ofDirectory, 'utf8'))).toMatchObject({ exports: [{ name: 'daily' }] });
+    expect(readdirSync(empty.path)).toHaveLength(1);
   });
 
   it('are rejected with names that the file does not have', () => {
