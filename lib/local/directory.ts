@@ -61,21 +61,22 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
   const reader: StoreReader = store;
-  const names = () =>
-    exports.length > 0 ? exports.map(({ settings }) => settings.export.name).sort() : [...sourcesIn(state).keys()];
+  const configured = exports.map(({ settings }) => settings.export.name);
+  const stored = () => [...sourcesIn(state).keys()];
+  const names = () => (configured.length > 0 ? configured.toSorted() : stored());
   const settingsOf = (name: string): ConfiguredExport => {
-    const configured = exports.find(({ settings }) => settings.export.name === name);
-    if (configured !== undefined) return configured;
+    const found = exports.find(({ settings }) => settings.export.name === name);
+    if (found !== undefined) return found;
     const source = sourcesIn(state).get(name);
     if (settingsOfOther === undefined || source === undefined) throw unknownExport(name, out, names());
     return settingsOfOther(name, source);
   };
   const open = async (name: string) => {
-    const configured = settingsOf(name);
-    const { schedule } = configured.settings.export;
+    const found = settingsOf(name);
+    const { schedule } = found.settings.export;
     return {
-      ...describeLocalExport(configured.settings, options),
-      settings: originOf(configured, options),
+      ...describeLocalExport(found.settings, options),
+      settings: originOf(found, options),
       store: reader,
       log,
       executions: {
@@ -92,7 +93,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
       readSchedule: async () => ({ kind: 'manual' as const, awsSchedule: schedule?.expression }),
       freshnessSeconds: freshnessSeconds(schedule),
       start: async (request: StartRequest, startOptions: LocalStartOptions) =>
-        await startRun(options, configured, request, startOptions),
+        await startRun(options, found, request, startOptions),
     };
   };
   const openOrDescribe = async (name: string) => await open(name).catch((cause: unknown) => unreadable(name, cause));
@@ -102,7 +103,8 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
     isNew,
     exportNames: async () => names(),
     open,
-    openAll: async () => await Promise.all(names().map(openOrDescribe)),
+    // An export that the settings have no more is still read and verified.
+    openAll: async () => await Promise.all([...new Set([...configured, ...stored()])].sort().map(openOrDescribe)),
     async [Symbol.asyncDispose]() {
       await finishedChanges();
       state.close();

@@ -15,6 +15,7 @@ import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/findings.ts';
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
+import { openConfigured } from './context.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
 import { coarseDuration, plural } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
@@ -45,7 +46,7 @@ export async function* runHealthChecks(
   yield { check: 'target', export: null, ...ok(`${target.name} can be read`) };
   const exports =
     exportName === undefined
-      ? await target.openAll()
+      ? await openConfigured(target)
       : [await target.open(exportName).catch((error: unknown) => unreadableExport(exportName, null, error))];
   if (exports.length === 0) {
     const outcome = warning('no exports found', `make a first run: ${options.program} local ${target.option}`);

@@ -19,11 +19,14 @@ export interface Target extends AsyncDisposable {
   readonly option: string;
   /** Whether nothing can have run: it is only settings. */
   readonly isNew?: boolean;
-  /** In alphabetical order. */
+  /** The exports that have settings, in alphabetical order. */
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<ExportTarget>;
-  /** Every export by name, to read its status. What one request can read of many is read once. */
+  /**
+   * Every export by name, to read its status: also one of a directory that its settings have no more. What one request
+   * can read of many is read once.
+   */
   openAll(): Promise<readonly (ExportTarget | UnreadableExport)[]>;
   /** What `doctor` finds that is of no single export. Absent: there is nothing. */
   check?(): Promise<readonly Finding[]>;

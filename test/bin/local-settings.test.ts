@@ -421,6 +421,25 @@ describe('later starts in a directory', () => {
     expect(service.exchanges).toHaveLength(2);
   });
 
+  it('do not hide the runs of an export that they have no more', async () => {
+    const service = await aService();
+    const { out, file, local } = await aFile(fileWith(service.baseUrl, {}));
+    expect(await runInProcess(local, env)).toMatchObject({ status: 0 });
+    await writeFile(file, JSON.stringify({ ...fileWith(service.baseUrl, {}), exports: [{ name: 'weekly' }] }));
+    const status = await runInProcess(['status', '--out', out, '--json'], env);
+    expect(JSON.parse(status.stdout).exports).toMatchObject([
+      { export: 'nightly', state: 'completed' },
+      { export: 'weekly' },
+    ]);
+    const verified = await runInProcess(['verify', '--all', '--out', out], env);
+    expect(verified.stdout).toMatch(/^Verified: nightly /m);
+    // It is not to be started any more.
+    const plan = await runInProcess(['plan', '--all', '--out', out, '--json'], env);
+    expect(JSON.parse(plan.stdout).exports).toMatchObject([{ export: 'weekly' }]);
+    const doctor = await runInProcess(['doctor', '--out', out, '--json'], env);
+    expect(doctor.stdout).not.toContain('nightly');
+  });
+
   it('read the settings that the first run wrote from its options, also after a person has edited them', async () => {
     const service = await aService();
     const out = await aDirectory();

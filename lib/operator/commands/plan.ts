@@ -4,7 +4,15 @@ import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from '../target.ts';
 import type { RequestedStart } from '../bounded-start.ts';
-import { type Call, exitStatuses, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
+import {
+  type Call,
+  exitStatuses,
+  openConfigured,
+  print,
+  runOnTarget,
+  selectExports,
+  unreadableLines,
+} from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
@@ -35,7 +43,7 @@ export async function planCommand(call: Call): Promise<number> {
   const notify = (text: string) => stderr.write(`${text}\n`);
   return await runOnTarget(call, async (target) => {
     const selected = await selectExports(target, names, all);
-    const exports = await (all ? target.openAll() : Promise.all(selected.map((name) => target.open(name))));
+    const exports = await (all ? openConfigured(target) : Promise.all(selected.map((name) => target.open(name))));
     const command = (name: string) => `${program} start ${name} ${target.option}`;
     const show = async (row: Row) => {
       const lines = [
