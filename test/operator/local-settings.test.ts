@@ -85,7 +85,7 @@ describe('the settings of local exports', () => {
     const { writeFileSync: writeWhole } = fs;
     const restore = replaceInFs({
       writeFileSync(path, text, options) {
-        writeWhole(path, String(text).slice(0, 20), options);
+        writeWhole(path, (text as string).slice(0, 20), options);
         throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
       },
     });
