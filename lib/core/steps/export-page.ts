@@ -55,11 +55,9 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   // An earlier attempt of this iteration has logged the page that it was to export.
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
   const iteration = { command, state, run, before, delays: pendingDelays(command, isRepeated) };
-  // The pages so far may have ended the run, or reached a limit.
-  if (before.totals.pages > 0) {
-    const outcome = outcomeAfter(definition, iteration, before);
-    if (isRepeated || outcome.next === 'finish') return outcome;
-  }
+  // Throws if the pages so far have reached a limit.
+  const outcome = outcomeAfter(definition, iteration, before);
+  if (isRepeated || outcome.next === 'finish') return outcome;
   // Reached only after a wait: after a page, `outcomeAfter` returns `continue`.
   if (loop.iterations >= definition.limits.iterationsPerExecution) {
     return { next: 'continue', ...loopAfter(definition, iteration, before) };

@@ -94,6 +94,7 @@ export async function* walk(
     // An earlier attempt may have stored the page, and compared it with another root.
     limits.roots.assertStored(durable, previous);
     const unlogged = toLogEntry(chain.run, identity, durable, previous);
+    // The first entry that is logged takes the delays before this invocation's pages.
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
     limits.delays.current = undefined;
     const entry = await logPage(deps, { ...unlogged, ...delays });
