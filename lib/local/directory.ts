@@ -50,14 +50,10 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
   const stateFile = stateFileIn(out);
   // First: its errors say what is wrong with the path.
   const isNew = !isFilePresent(stateFile);
+  const mixture = findMixture(exports, out);
+  if (mixture !== undefined) throw new ExportError('ConfigurationError', mixture);
   // Opened once for all exports: they share the file.
   const state = openStateFile(stateFile);
-  try {
-    assertUnmixed(exports, out, sourcesIn(state));
-  } catch (error) {
-    state.close();
-    throw error;
-  }
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
   const reader: StoreReader = store;
@@ -136,20 +132,20 @@ export function hasSimulatedReports(out: string): boolean {
   return [...sourcesIn(state).values()].includes(simulatorAddress);
 }
 
-/** @throws ConfigurationError if the exports and those of the directory are not all of services, or all simulated */
-function assertUnmixed(exports: readonly ConfiguredExport[], out: string, sources: ReturnType<typeof sourcesIn>): void {
+/** Why the exports cannot run in the directory: they are simulated, and its reports are not, or the other way round. */
+export function findMixture(exports: readonly ConfiguredExport[], out: string): string | undefined {
   const [first] = exports;
-  if (first === undefined) return;
+  if (first === undefined || !isFilePresent(stateFileIn(out))) return undefined;
+  using state = openStateFile(stateFileIn(out));
   const simulates = isSimulated(first.settings);
   const isOther = ([, source]: readonly [string, string | null]) =>
     source !== null && (source === simulatorAddress) !== simulates;
-  const [other] = [...sources].find(isOther) ?? [];
-  if (other === undefined) return;
-  const message = simulates
+  const [other] = [...sourcesIn(state)].find(isOther) ?? [];
+  if (other === undefined) return undefined;
+  return simulates
     ? `${out} has reports of a service (${other}), so no simulated ones are stored there. Set another directory, such as ` +
-      `${directoryOption(simulatedDirectory)}; or set the service, with --base-url or --settings`
+        `${directoryOption(simulatedDirectory)}; or set the service, with --base-url or --settings`
     : `${out} has simulated reports (${other}), so none of a service are stored there. Set another directory with --out, or delete ${out}`;
-  throw new ExportError('ConfigurationError', message);
 }
 
 /** Where the settings come from; undefined for options of the command line. */

@@ -8,6 +8,7 @@ import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import {
   type ConfiguredExport,
+  findMixture,
   hasSimulatedReports,
   type LocalDeploymentOptions,
   noExportIn,
@@ -46,7 +47,7 @@ export function readLocalRuns(options: Options, names: readonly string[], proble
   const ofDirectory = settingsFileIn(out);
   const file = settings ?? (isFilePresent(ofDirectory) ? ofDirectory : undefined);
   problems.push(...findConflicts(names, options, file !== undefined));
-  if (file !== undefined) return { out, file, ...readFileRuns(file, out, { options, names, problems }) };
+  if (file !== undefined) return { out, file, ...readFileRuns(file, { options, names, problems }) };
   const exports = configuredExports(optionsDocument(options), { isSimulated }, problems);
   return { out, exports, names: exports.map(nameOf), onBegun: (notify) => writeSettings(ofDirectory, options, notify) };
 }
@@ -54,14 +55,13 @@ export function readLocalRuns(options: Options, names: readonly string[], proble
 /** The runs of a settings file, which may be that of the directory. */
 function readFileRuns(
   file: string,
-  out: string,
   {
     options,
     names,
     problems,
   }: { readonly options: Options; readonly names: readonly string[]; readonly problems: string[] },
 ): Pick<LocalRuns, 'exports' | 'names'> {
-  const isSimulated = options.simulate ?? (options.settings === undefined && hasSimulatedReports(out));
+  const isSimulated = options.simulate ?? false;
   const document = collectProblems(() => fileDocument(file), problems);
   const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
   const wanted = options.export === undefined ? names : [options.export];
@@ -138,7 +138,15 @@ function configuredExports(
   problems: string[],
 ): readonly ConfiguredExport[] {
   const parsed = collectProblems(() => parseDeployment(document), problems);
-  return (parsed?.services ?? []).flatMap(({ name, service: written, exports }) => {
+  const { services = [] } = parsed ?? {};
+  const [simulated] = services.filter(({ service }) => service.baseUrl === simulatorUrl);
+  if (!simulates && simulated !== undefined && services.some(({ service }) => service.baseUrl !== simulatorUrl)) {
+    problems.push(
+      `${file} services.${simulated.name} is simulated, and others are not. Use a file and a directory for each kind`,
+    );
+    return [];
+  }
+  return services.flatMap(({ name, service: written, exports }) => {
     const { apiKeyEnv, ...service } = written;
     const isSimulated = simulates || service.baseUrl === simulatorUrl;
     const local = {
@@ -173,8 +181,14 @@ export function openDirectory(
   const hasFile = settings !== undefined || isFilePresent(file);
   if (!hasFile && !isFilePresent(stateFileIn(out))) throw noExportIn(out);
   const document = hasFile ? collectProblems(() => fileDocument(file), problems) : undefined;
-  const isSimulated = hasSimulatedReports(out);
-  const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
+  // A run with --simulate and the same file has made the directory.
+  const isSimulated = settings !== undefined && hasSimulatedReports(out);
+  let exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
+  const mixture = settings === undefined ? findMixture(exports, out) : undefined;
+  if (mixture !== undefined) {
+    problems.push(mixture);
+    exports = [];
+  }
   if (settings !== undefined) assertNoProblems(problems);
   if (!hasFile)
     problems.push(`${file} does not exist. Name the settings file of the exports with --settings, or copy it there`);

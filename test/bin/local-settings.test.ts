@@ -145,15 +145,16 @@ describe('report-exporter local --settings', () => {
   });
 
   it('uses a simulator with --simulate, without a key, but simulates no other API', async () => {
-    const { out, local } = await aFile({
+    const { file } = await aFile({
       services: { acme: { baseUrl: 'https://reports.example.com', vendor: 'ACME' } },
       exports: [{ name: 'nightly', size: 10 }],
     });
-    const ended = await runInProcess([...local, '--simulate', '--json']);
+    const target = ['--settings', file, '--out', await aDirectory()];
+    const ended = await runInProcess(['local', ...target, '--simulate', '--json']);
     expect(ended).toMatchObject({ status: 0 });
     expect(jsonOf(ended).pages).toBeGreaterThanOrEqual(25);
-    expect(await runInProcess(['start', '--out', out, '--json'])).toMatchObject({ status: 0 });
-    const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'])).stdout);
+    expect(await runInProcess(['start', ...target, '--json'])).toMatchObject({ status: 0 });
+    const plan = JSON.parse((await runInProcess(['plan', ...target, '--json'])).stdout);
     expect(JSON.stringify(plan.request)).toContain('ACME');
 
     const other = await aFile(described({}));
@@ -482,6 +483,41 @@ describe('later starts in a directory', () => {
     for (const words of [['start'], ['local'], ['plan']]) {
       expect(await runInProcess([...words, '--out', out], {})).toMatchObject({ status: 0 });
     }
+  });
+
+  it('of a service are refused in a directory with simulated reports, which stay readable', async () => {
+    const service = await aService();
+    const out = await aDirectory();
+    expect(await runInProcess(['local', '--out', out, '--export', 'nightly'], {})).toMatchObject({ status: 0 });
+    await writeFile(join(out, 'report-exporter.json'), JSON.stringify(fileWith(service.baseUrl, {})));
+    const message = `${out} has simulated reports (nightly), so none of a service are stored there`;
+    for (const command of ['local', 'start']) {
+      const ended = await runInProcess([command, '--out', out], env);
+      expect(ended).toMatchObject({ status: 2, stdout: '' });
+      expect(ended.stderr).toContain(message);
+    }
+    const doctor = await runInProcess(['doctor', '--out', out, '--json'], env);
+    expect(doctor.stdout).toContain(message);
+    for (const command of ['status', 'verify']) {
+      expect(await runInProcess([command, '--out', out], env)).toMatchObject({ status: 0 });
+    }
+    expect(service.exchanges).toEqual([]);
+  });
+
+  it('have either simulated services or others', async () => {
+    const { local } = await aFile({
+      services: {
+        simulated: { baseUrl: 'https://simulator.invalid', apiKeyEnv: 'ONE_KEY' },
+        acme: { baseUrl: 'https://a.example', apiKeyEnv: 'OTHER_KEY' },
+      },
+      exports: [
+        { name: 'one', service: 'simulated' },
+        { name: 'other', service: 'acme' },
+      ],
+    });
+    const ended = await runInProcess([...local, 'one'], env);
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(ended.stderr).toContain('services.simulated is simulated, and others are not');
   });
 
   it('say what to do in a directory without exports and settings', async () => {
