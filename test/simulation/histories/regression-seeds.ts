@@ -6,6 +6,8 @@
 export interface RegressionSeed {
   readonly seed: string;
   readonly pages: number;
+  /** Whether the history is one of several days. */
+  readonly days?: boolean;
   /** What was wrong. */
   readonly defect: string;
 }
@@ -113,5 +115,12 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     seed: '91007049',
     pages: 12,
     defect: 'the report of a cursor that had expired before the next start of a bounded run counted as a failure',
+  },
+  {
+    seed: '93101143',
+    pages: 4,
+    days: true,
+    defect:
+      'an invariant was too strict: a first run began two minutes before since.initial, so it ended before it began',
   },
 ];
