@@ -424,7 +424,7 @@ function pathInStack({ node }: Construct): string {
   return ids.slice(stack + 1).join('/');
 }
 
-/** The commands of the stack find a service and an export by name alone. @throws ConfigurationError */
+/** The commands of the stack find a service and an export only by name. @throws ConfigurationError */
 function assertDistinctNames(own: ReportExporter, serviceName: string, exportNames: readonly string[]): void {
   const { path } = own.node;
   const problems: string[] = [];

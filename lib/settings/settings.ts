@@ -455,7 +455,7 @@ export function sourceOf(baseUrl: string): string {
 
 /**
  * The part of the description that a run and its watermark keep: enough to notice that requests have changed. No
- * secret. How a response is read is not in it: once that is corrected, the run goes on.
+ * secret. How a response is read is not in it: once that is corrected, the run continues.
  */
 export function apiOfRequest(api: Description, headers: ServiceSettings['headers'] = {}): ExportRequest['api'] {
   const { request, dates, auth, next, page, filterUntil, pagination } = api;

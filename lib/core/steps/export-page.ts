@@ -75,7 +75,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   return await continueAfter(deps, iteration, walked);
 }
 
-/** The loop state once the run has come as far as `progress`. After a page, consecutive waits are counted anew. */
+/** The loop state once the run has come as far as `progress`. A page sets the number of consecutive waits to zero. */
 const loopAfter = (
   { stateName }: ExportDefinition,
   { command: { loop }, run, before, delays }: Iteration,
@@ -87,7 +87,7 @@ const loopAfter = (
   delays: delays.current,
 });
 
-/** How the run continues after its pages so far. Depends on the page log alone, so a retry returns the same. */
+/** How the run continues after its pages so far. Depends only on the page log, so a retry returns the same. */
 function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progress: RunProgress): ExportPageOutcome {
   const { maxPages = Number.POSITIVE_INFINITY, iterationsPerExecution } = definition.limits;
   const loop = loopAfter(definition, iteration, progress);

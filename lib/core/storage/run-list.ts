@@ -1,6 +1,6 @@
 /**
  * Lists the published runs of an export in order, from their `run.json` objects. Lists folders and never pages, so its
- * cost depends on the number of runs alone.
+ * cost depends only on the number of runs.
  */
 
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';

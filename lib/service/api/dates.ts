@@ -126,7 +126,7 @@ function writeForm(dates: Dates, units: number, unitMs: number): string | number
   }
 }
 
-/** Clocks are at most so far behind and ahead of UTC. */
+/** The largest offsets of time zones: west and east of UTC. */
 const [maxBehindMs, maxAheadMs] = [12 * hourMs, 14 * hourMs];
 
 /**

@@ -1,4 +1,4 @@
-/** An operator behind a proxy that alone resolves the names of AWS, with certificates of a private authority. */
+/** An operator in a network where only the proxy resolves the names of AWS, with certificates of a private CA. */
 
 import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';

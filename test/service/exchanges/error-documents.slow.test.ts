@@ -109,7 +109,7 @@ const described = (next: object, { last, when }: Row) =>
     when,
   });
 
-/** The documents at which a run ends, or goes on, although the description does not say so. */
+/** The documents at which a run ends, or continues, although the description does not say so. */
 async function mistaken(api: Api, row: Row): Promise<readonly string[]> {
   const found: string[] = [];
   await using client = clientFor(server, { api });

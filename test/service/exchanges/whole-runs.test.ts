@@ -110,27 +110,24 @@ describe.each(quietPages)('a page without reports: $name', (form) => {
     ['the first page', 1, 3],
     ['a middle page', 2, 3],
     ['the last page', 3, 3],
-  ])(
-    'is refused with the line to add as %s, and the corrected description goes on with the run',
-    async (_, at, pages) => {
-      const next = (page: number) => ({ headers: { ...(page < pages && { 'x-next': String(page + 1) }) } });
-      await using api = await startApi(
-        (page) => ({ ...(page === at ? quiet : { body: pageOf(page) }), ...next(page) }),
-        contentType,
-      );
-      const first = await api.start({ ...inHeader, ...parts });
-      const { run, message } = failed(first.end);
-      const line = JSON.stringify(empty);
-      expect(message.replaceAll(/": /g, '":').replaceAll(', "', ',"')).toContain(`set when.empty to ${line}`);
-      const { end } = await api.start({ ...inHeader, ...parts, when: { empty, error } }, first.bench);
-      // Without a page, there is nothing to go on with.
-      expect(completed(end)).toMatchObject({ pages, reports: pages - 1, ...(at > 1 && { run }) });
-      // The pages before it are not requested again.
-      const requested = api.requested.map(({ page }) => page);
-      expect([...new Set(requested)]).toEqual(Array.from({ length: pages }, (__, index) => index + 1));
-      expect(requested.filter((page) => page < at)).toHaveLength(at - 1);
-    },
-  );
+  ])('is refused with the line to add as %s, and the corrected description continues the run', async (_, at, pages) => {
+    const next = (page: number) => ({ headers: { ...(page < pages && { 'x-next': String(page + 1) }) } });
+    await using api = await startApi(
+      (page) => ({ ...(page === at ? quiet : { body: pageOf(page) }), ...next(page) }),
+      contentType,
+    );
+    const first = await api.start({ ...inHeader, ...parts });
+    const { run, message } = failed(first.end);
+    const line = JSON.stringify(empty);
+    expect(message.replaceAll(/": /g, '":').replaceAll(', "', ',"')).toContain(`set when.empty to ${line}`);
+    const { end } = await api.start({ ...inHeader, ...parts, when: { empty, error } }, first.bench);
+    // Without a page, there is nothing to go on with.
+    expect(completed(end)).toMatchObject({ pages, reports: pages - 1, ...(at > 1 && { run }) });
+    // The pages before it are not requested again.
+    const requested = api.requested.map(({ page }) => page);
+    expect([...new Set(requested)]).toEqual(Array.from({ length: pages }, (__, index) => index + 1));
+    expect(requested.filter((page) => page < at)).toHaveLength(at - 1);
+  });
 });
 
 it.each([1, 2, 3])('a page of NDJSON without lines needs no description as page %i of 3', async (at) => {
@@ -145,7 +142,7 @@ it.each([1, 2, 3])('a page of NDJSON without lines needs no description as page 
   expect(completed(end)).toMatchObject({ pages: 3, reports: 2 });
 });
 
-it('a page after the last one with status 204 is refused with the line to add, and the corrected description goes on', async () => {
+it('a page after the last one with status 204 is refused with the line to add, and the corrected description continues the run', async () => {
   await using api = await startApi((page) => (page === 1 ? json({ data: [1], next: 2 }) : { status: 204 }));
   const first = await api.start({});
   const { run, message } = failed(first.end);
@@ -200,7 +197,7 @@ describe('Retry-After', () => {
   const answered = (page: number) => json({ data: [page], next: page < 3 ? page + 1 : null });
 
   it.each([429, 503, 502, 403, 400, 401, 404, 409, 420, 202])(
-    'with status %i is waited for, and the run goes on at the same page',
+    'with status %i is waited for, and the run continues at the same page',
     async (status) => {
       await using api = await startApi((page, times) =>
         page === 2 && times === 1 ? { status, headers: { 'retry-after': '2.9' }, body: '{}' } : answered(page),
