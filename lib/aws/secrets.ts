@@ -42,7 +42,7 @@ export function createSecretApiKey({ client, secretId, now }: SecretApiKeyOption
   return { ...source, place: `The secret ${secretId}` };
 }
 
-/** The command in docs/deployment.md. */
+/** The command in docs/aws.md. */
 const storeCommand = (secretId: string): string =>
   `read -rs KEY && printf %s "$KEY" | aws secretsmanager put-secret-value --secret-id ${secretId} --secret-string file:///dev/stdin`;
 
@@ -198,6 +198,6 @@ const permanentErrors: ReadonlySet<string> = new Set([
 function unreachable(cause: Error): Error {
   const message =
     `Secrets Manager cannot be reached (${cause.message}). In a VPC, the functions need a NAT gateway, or an endpoint for ` +
-    'secretsmanager (docs/network.md#what-the-functions-must-reach), and with DNS servers of your own a security group that allows port 53';
+    'secretsmanager (docs/aws.md#what-the-functions-must-reach), and with DNS servers of your own a security group that allows port 53';
   return Object.assign(new Error(message, { cause }), { name: cause.name });
 }

@@ -148,7 +148,7 @@ export interface ReportExporterProps {
   readonly serverSideEncryption?: 'AES256';
   /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step
-   * Functions, through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
+   * Functions, through a NAT gateway or VPC endpoints: docs/aws.md, "What the functions must reach".
    *
    * @default - the functions run in no VPC
    */

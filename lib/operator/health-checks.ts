@@ -221,7 +221,7 @@ async function* checkService(
   // A problem of the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog.exportState(name).catch(() => undefined) };
   const remedies = {
-    network: 'correct what the message names; docs/network.md explains proxies and certificates',
+    network: 'correct what the message names; docs/aws.md#network explains proxies and certificates',
     key: `check that a key is set, and that the key is correct and may export (${keySource})`,
     service: 'check that the service can be reached from here; docs/runbook.md explains each error',
   };

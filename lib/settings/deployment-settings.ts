@@ -98,7 +98,7 @@ const bucketSchema = object({
   existing: optionalField(
     'The name of an existing bucket. Without it, one is created.',
     text(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket'),
-    { example: 'acme-reports', page: 'bucket.md#an-existing-bucket' },
+    { example: 'acme-reports', page: 'aws.md#an-existing-bucket' },
   ),
   prefix: field(
     'The prefix of every key, ending with a slash. The name of the service follows: `<prefix><service>/`.',
@@ -115,7 +115,7 @@ const bucketSchema = object({
   storageClass: optionalField(
     'The storage class of new pages. Without it, `STANDARD`.',
     z.enum(storageClasses, `must be one of ${storageClasses.join(', ')}`),
-    { page: 'bucket.md#age-of-pages' },
+    { page: 'aws.md#age-of-pages' },
   ),
   compression: optionalField(
     'How the pages of new runs are compressed: `gzip` stores each page as a gzip file of its own. Without it, pages are stored as the service sends them.',
@@ -133,14 +133,14 @@ const bucketSchema = object({
   serverSideEncryption: optionalField(
     'The encryption header of every write, which some bucket policies require. Without it, the bucket encrypts as it does by default. With a KMS key, the header is sent anyway.',
     z.enum(['AES256'], 'must be AES256; for encryption with a KMS key, set kmsKeyArn'),
-    { page: 'bucket.md#an-existing-bucket' },
+    { page: 'aws.md#an-existing-bucket' },
   ),
 });
 
 const alarmsSchema = object({
   email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address'), {
     example: 'operators@example.com',
-    page: 'alarms.md#alarms-that-arrive',
+    page: 'aws.md#alarms-that-arrive',
   }),
   existingTopicArn: optionalField(
     'The ARN of an existing SNS topic for alarms. Without it, one is created.',
@@ -219,7 +219,7 @@ export const settingsFileSchema = object(
     network: optionalField(
       'The VPC in which the functions of all services run. Without it, they run in none.',
       networkSchema,
-      { page: 'network.md#a-vpc' },
+      { page: 'aws.md#a-vpc' },
     ),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },

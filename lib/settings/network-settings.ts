@@ -112,24 +112,24 @@ export const networkFields = {
     proxyUrlSchema,
     {
       example: 'http://proxy.example.com:3128',
-      page: 'network.md#a-proxy',
+      page: 'aws.md#a-proxy',
     },
   ),
   proxyCredentialsSecret: optionalField(
     'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the proxy.',
     secretIdSchema,
-    { example: 'acme/proxy', page: 'network.md#a-proxy' },
+    { example: 'acme/proxy', page: 'aws.md#a-proxy' },
   ),
-  tls: optionalField('Certificates of the connection to the service.', tlsSchema, { page: 'network.md#a-private-ca' }),
+  tls: optionalField('Certificates of the connection to the service.', tlsSchema, { page: 'aws.md#a-private-ca' }),
   headers: optionalField(
     'Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.',
     headersSchema,
-    { example: { 'X-Tenant': 'acme' }, page: 'network.md#headers' },
+    { example: { 'X-Tenant': 'acme' }, page: 'aws.md#headers' },
   ),
   userAgent: optionalField(
     'The header `User-Agent` of every request, at most 256 characters. Without it, `report-exporter`.',
     text(headerValuePattern, headerValueProblem).check(z.maxLength(256, 'must have at most 256 characters')),
-    { example: 'report-exporter (team-finance@example.com)', page: 'network.md#headers' },
+    { example: 'report-exporter (team-finance@example.com)', page: 'aws.md#headers' },
   ),
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;

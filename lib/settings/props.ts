@@ -52,7 +52,7 @@ export interface SettingsFile {
    * The VPC in which the functions of all services run.
    *
    * @default - they run in none
-   * @see `docs/network.md#a-vpc`
+   * @see `docs/aws.md#a-vpc`
    */
   readonly network?: NetworkProps | undefined;
 }
@@ -127,7 +127,7 @@ export interface ServiceProps {
    * Unit: pages.
    *
    * @default - there is no limit
-   * @see `docs/many-exports.md#politeness`
+   * @see `docs/aws.md#politeness`
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
@@ -157,7 +157,7 @@ export interface ServiceProps {
    * An HTTP proxy, http or https, through which the service is requested. It must not contain credentials.
    *
    * @example 'http://proxy.example.com:3128'
-   * @see `docs/network.md#a-proxy`
+   * @see `docs/aws.md#a-proxy`
    */
   readonly proxyUrl?: string | undefined;
   /**
@@ -165,20 +165,20 @@ export interface ServiceProps {
    * proxy.
    *
    * @example 'acme/proxy'
-   * @see `docs/network.md#a-proxy`
+   * @see `docs/aws.md#a-proxy`
    */
   readonly proxyCredentialsSecret?: string | undefined;
   /**
    * Certificates of the connection to the service.
    *
-   * @see `docs/network.md#a-private-ca`
+   * @see `docs/aws.md#a-private-ca`
    */
   readonly tls?: TlsProps | undefined;
   /**
    * Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.
    *
    * @example {'X-Tenant':'acme'}
-   * @see `docs/network.md#headers`
+   * @see `docs/aws.md#headers`
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /**
@@ -186,7 +186,7 @@ export interface ServiceProps {
    *
    * @default 'report-exporter'
    * @example 'report-exporter (team-finance@example.com)'
-   * @see `docs/network.md#headers`
+   * @see `docs/aws.md#headers`
    */
   readonly userAgent?: string | undefined;
   /** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
@@ -600,7 +600,7 @@ export interface ExportProps {
    * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes`
    * with `api`.
    *
-   * @see `docs/alarms.md#expected-reports`
+   * @see `docs/aws.md#expected-reports`
    */
   readonly expect?: ExpectProps | undefined;
   /**
@@ -789,7 +789,7 @@ export interface ScheduleProps {
    *
    * @default 'none'
    * @example 'PT26H'
-   * @see `docs/alarms.md#runs-that-are-missing`
+   * @see `docs/aws.md#runs-that-are-missing`
    */
   readonly freshness?: string | undefined;
 }
@@ -801,7 +801,7 @@ export interface BucketProps {
    *
    * @default - one is created
    * @example 'acme-reports'
-   * @see `docs/bucket.md#an-existing-bucket`
+   * @see `docs/aws.md#an-existing-bucket`
    */
   readonly existing?: string | undefined;
   /**
@@ -815,7 +815,7 @@ export interface BucketProps {
    * The storage class of new pages.
    *
    * @default 'STANDARD'
-   * @see `docs/bucket.md#age-of-pages`
+   * @see `docs/aws.md#age-of-pages`
    */
   readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
   /**
@@ -842,7 +842,7 @@ export interface BucketProps {
    * The encryption header of every write, which some bucket policies require.
    *
    * @default - the bucket encrypts as it does by default. With a KMS key, the header is sent anyway
-   * @see `docs/bucket.md#an-existing-bucket`
+   * @see `docs/aws.md#an-existing-bucket`
    */
   readonly serverSideEncryption?: 'AES256' | undefined;
 }
@@ -853,7 +853,7 @@ export interface AlarmsProps {
    * An address that is subscribed to the alarm topic.
    *
    * @example 'operators@example.com'
-   * @see `docs/alarms.md#alarms-that-arrive`
+   * @see `docs/aws.md#alarms-that-arrive`
    */
   readonly email?: string | undefined;
   /**

@@ -53,7 +53,7 @@ export const scheduleSettingsSchema = object({
       z.union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError),
       'none',
     ),
-    { example: 'PT26H', page: 'alarms.md#runs-that-are-missing' },
+    { example: 'PT26H', page: 'aws.md#runs-that-are-missing' },
   ),
 });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;

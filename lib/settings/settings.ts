@@ -86,7 +86,7 @@ const serviceFields = {
   maxConcurrentPages: optionalField(
     'How many pages are requested at the same time, over all exports of the service; on this machine, by each process. Without it, there is no limit.',
     wholeNumber(1, 100),
-    { unit: 'pages', page: 'many-exports.md#politeness' },
+    { unit: 'pages', page: 'aws.md#politeness' },
   ),
   filterUntil: optionalField(
     'The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and bounded runs need it.',
@@ -251,7 +251,7 @@ const exportFields = {
   expect: optionalField(
     'What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`.',
     expectSchema,
-    { page: 'alarms.md#expected-reports' },
+    { page: 'aws.md#expected-reports' },
   ),
   maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger, {
     unit: 'pages',

@@ -96,7 +96,7 @@ describe('the API key in Secrets Manager', () => {
       /^The secret reports\/api-key has no value yet, or does not exist\. Store what the service needs, and start again: read -rs/,
     );
     // The same as in the documented steps, except for the name of the secret.
-    const documented = readFileSync('docs/deployment.md', 'utf8').match(/read -rs KEY .*/)?.[0] ?? '';
+    const documented = readFileSync('docs/aws.md', 'utf8').match(/read -rs KEY .*/)?.[0] ?? '';
     expect(message).toContain(documented.replace('<AcmeApiKeySecretId>', 'reports/api-key'));
   });
 

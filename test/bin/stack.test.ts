@@ -244,8 +244,8 @@ describe('a stack with a refresh token', () => {
 });
 
 describe('the documented permissions', () => {
-  /** The actions in docs/deployment.md for commands that read. */
-  const documented = readFileSync('docs/deployment.md', 'utf8')
+  /** The actions in docs/aws.md for commands that read. */
+  const documented = readFileSync('docs/aws.md', 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('| all |') || line.startsWith('| `status`'))
     .join();

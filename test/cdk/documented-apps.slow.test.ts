@@ -18,7 +18,7 @@ const pageOf = {
   'reports-stack.ts': 'docs/cdk.md',
   'app.ts': 'docs/cdk.md',
   'adapted.ts': 'docs/cdk.md',
-  'static-address.ts': 'docs/network.md',
+  'static-address.ts': 'docs/aws.md',
 };
 
 let directory: TemporaryDirectory;

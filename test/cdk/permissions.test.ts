@@ -276,7 +276,7 @@ describe('the bucket policy', () => {
   });
 
   it('is documented for an existing bucket, limited to the keys of a service', () => {
-    const documented = JSON.parse(exampleIn('docs/bucket.md', 'deny-overwrites.json')) as Statement;
+    const documented = JSON.parse(exampleIn('docs/aws.md', 'deny-overwrites.json')) as Statement;
     const [own] = denials;
     expect(documented).toMatchObject({ Effect: own?.Effect, Action: own?.Action, Condition: own?.Condition });
     const [ofService = '', ...others] = listed(documented.Resource).map((each) =>

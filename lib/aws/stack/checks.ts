@@ -47,7 +47,7 @@ async function checkAlarmTopic(clients: OperatorClients, topic: string): Promise
   if (keyOfSns.test(KmsMasterKeyId)) {
     return warning(
       `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
-      'encrypt it with a customer managed key that CloudWatch may use; docs/alarms.md#alarms-that-arrive',
+      'encrypt it with a customer managed key that CloudWatch may use; docs/aws.md#alarms-that-arrive',
     );
   }
   if (confirmed > 0) return ok(`${count(confirmed, 'confirmed subscription')} of ${topic}`);
@@ -71,6 +71,6 @@ async function checkConcurrency(clients: OperatorClients, services: readonly Sta
   return warning(
     `${message}. The others wait for up to ten hours, and then fail`,
     'request a higher quota of concurrent executions, or let them run at different times; ' +
-      'docs/many-exports.md#concurrency-of-lambda',
+      'docs/aws.md#concurrency-of-lambda',
   );
 }

@@ -35,7 +35,7 @@ async function runTool(command: string, words: readonly string[], cwd = folder):
 /** Synthesizes the app in the docs with a stack of this name, and collects its template and assets in `dist`. */
 async function packageStack(stackName: string, size = 2): Promise<string> {
   const app = join(folder, 'app.ts');
-  const example = exampleIn('docs/deploy-without-cdk.md', 'app.js');
+  const example = exampleIn('docs/aws.md', 'app.js');
   await writeFile(
     app,
     example

@@ -68,7 +68,7 @@ export function settingsPage(): string {
   const schema = toSchema(settingsFileSchema);
   return `${[
     '# Settings',
-    'Every setting of a settings file, generated from the schemas that check it. [Deployment](deployment.md#settings) has an example and ' +
+    'Every setting of a settings file, generated from the schemas that check it. [On AWS](aws.md#settings) has an example and ' +
       'says where the file is named. In `services.*`, the `*` stands for the name of a service; `exports[]` stands for each export. A duration is in ISO 8601 (`PT15M`, ' +
       '`P1D`), with weeks, days, hours, minutes and seconds, to the millisecond. An instant is in ISO 8601 and UTC.',
     ...tablesOf(schema, '', 2),
