@@ -50,20 +50,20 @@ Examples:
   status: {
     argument: ['[export]', 'name of the export (default: an overview of all)'],
     description: 'show one export and its newest runs, or an overview of all',
-    options: [...target, 'failed', 'watch', 'runs', 'after', 'bounded'],
+    options: [...target, 'failed', 'watch', 'runs'],
     help: `
 The overview shows those first that failed, were interrupted, are stale or cannot be read. An export is stale if its newest
 completed run is older than its schedule's freshness.
 
-With --runs, the published runs of one export, the lowest sequence first. A reader does not catch up with bounded runs, so they have a
-list of their own. With --json, prints a JSON object per run: the fields of its run.json, and location, the address of its manifest. If
-the run.json of a run was changed, the runs before it are printed, and the command fails.
+With --runs, the published runs of one export, bounded ones included, the lowest sequence first. With --json, prints a JSON object
+per run: the fields of its run.json, and location, the address of its manifest. If the run.json of a run was changed, the runs before
+it are printed, and the command fails.
 
 Examples:
   $ report-exporter status --stack ReportExporter --failed
   $ report-exporter status nightly --stack ReportExporter --watch
   $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'
-  $ report-exporter status nightly --stack ReportExporter --runs --after 1795140003 --json | jq -r .run`,
+  $ report-exporter status nightly --stack ReportExporter --runs --json | jq -r .run`,
     load: async () => (await import('../lib/operator/commands/status.ts')).statusCommand,
   },
 
@@ -102,19 +102,6 @@ Examples:
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407
   $ report-exporter verify --all --stack ReportExporter`,
     load: async () => (await import('../lib/operator/commands/verify.ts')).verifyCommand,
-  },
-
-  pages: {
-    argument: oneExport,
-    description: 'list the pages of a published run, or print them',
-    options: [...target, 'run', 'cat'],
-    help: `
-With --json, prints a JSON object per page.
-
-Examples:
-  $ report-exporter pages | xargs -d '\\n' sha256sum
-  $ report-exporter pages nightly --stack ReportExporter --cat | grep -c '<report '`,
-    load: async () => (await import('../lib/operator/commands/pages.ts')).pagesCommand,
   },
 
   plan: {

@@ -183,9 +183,9 @@ export class BrokenPipe extends Error {}
  * Writes `text`, and waits until the stream has written it: output does not pile up in memory if its reader is slow.
  * @throws BrokenPipe if the reader has closed the pipe
  */
-export async function print(stream: Terminal, text: string | Uint8Array): Promise<void> {
+export async function print(stream: Terminal, text: string): Promise<void> {
   // Another stream than those of a process takes no callback.
-  if (!(stream instanceof Writable)) return void stream.write(text as string);
+  if (!(stream instanceof Writable)) return void stream.write(text);
   await new Promise<void>((resolve, reject) => {
     stream.write(text, (error) => (error ? reject(new BrokenPipe()) : resolve()));
   });

@@ -40,11 +40,8 @@ export const optionTable = {
 
   failed: { about: 'in the overview, show only exports that need attention' },
   watch: { about: 'refresh every few seconds' },
-  runs: { about: 'list the published runs of one export instead, in order' },
-  after: { value: 'sequence', about: 'with --runs: only the runs with a higher sequence' },
-  bounded: { about: 'with --runs: the bounded runs, by date' },
+  runs: { about: 'list the published runs of one export instead, lowest sequence first' },
   run: { value: 'id', about: 'the run (default: the newest one)' },
-  cat: { about: 'print the content of the pages, decompressed' },
   request: { about: 'send the first request and the one after it, and show what is found' },
   toEnd: { about: 'send the requests of all pages up to the last one, and show how it ends; stores nothing' },
   yes: { about: 'abandon it; without it, the command only says what it would abandon' },

@@ -416,7 +416,7 @@ describe('later starts in a directory', () => {
     expect(JSON.parse(doctor.stdout).findings).toContainEqual(
       expect.objectContaining({ check: 'settings', state: 'problem', message: expect.stringContaining(message) }),
     );
-    for (const command of ['status', 'verify', 'pages']) {
+    for (const command of ['status', 'verify']) {
       expect(await runInProcess([command, 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
     }
     expect(service.exchanges).toHaveLength(2);

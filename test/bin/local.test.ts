@@ -54,20 +54,17 @@ describe('report-exporter local', () => {
     expect(ended).toMatchObject({ status: 0 });
     const { pages, compression } = await readManifest(jsonOf(ended).manifest ?? '');
     expect(compression).toBe('gzip');
-    let content = '';
+    let reports = 0;
     for (const { key, bytes, sha256: expected, storedBytes, storedSha256 } of pages) {
       expect(key).toMatch(/\/page-\d{6}\.xml\.gz$/);
       const object = await readFile(join(out, key));
       expect({ bytes: object.length, sha256: sha256(object) }).toEqual({ bytes: storedBytes, sha256: storedSha256 });
       const page = gunzipSync(object);
       expect({ bytes: page.length, sha256: sha256(page) }).toEqual({ bytes, sha256: expected });
-      content += page.toString();
+      reports += page.toString().match(/<report /g)?.length ?? 0;
     }
-    const run = async (...args: string[]) => (await runInProcess([...args, '--out', out])).stdout;
-    expect(await run('pages', '--cat')).toBe(content);
-    expect((await run('pages')).split('\n')).toEqual([...pages.map(({ key }) => join(out, key)), '']);
-    expect(content.match(/<report /g)?.length).toBe(jsonOf(ended).reports);
-    expect(await run('verify')).toMatch(/^Verified: /);
+    expect(reports).toBe(jsonOf(ended).reports);
+    expect((await runInProcess(['verify', '--out', out])).stdout).toMatch(/^Verified: /);
 
     const again = jsonOf(await runInProcess(['start', 'reports', '--out', out, '--json']));
     expect(await readManifest(again.manifest ?? '')).toMatchObject({ compression: 'gzip' });

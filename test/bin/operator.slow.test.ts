@@ -78,19 +78,14 @@ describe('start', () => {
 });
 
 describe('verify', () => {
-  it('reports that the manifest of a published run does not exist, as status, pages and doctor do', async () => {
+  it('reports that the manifest of a published run does not exist, as status and doctor do', async () => {
     const { out, result, run: id } = await aCompletedRun();
     const manifest = result.manifest ?? '';
     await rm(manifest);
     const missing = `The manifest ${manifest} is missing, although its run was published. Restore it`;
-    const expectMissing = async (...commands: string[][]) => {
-      for (const words of commands) {
-        const ended = await runOn(out, ...words);
-        expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining(missing) });
-        expect(ended.stdout).not.toContain(id);
-      }
-    };
-    await expectMissing(['status', '--runs'], ['pages', '--run', id]);
+    const listed = await runOn(out, 'status', '--runs');
+    expect(listed).toMatchObject({ status: 1, stderr: expect.stringContaining(missing) });
+    expect(listed.stdout).not.toContain(id);
     const verified = await runOn(out, 'verify', '--json');
     expect([verified.status, parseJson(verified)]).toMatchObject([
       1,
@@ -134,37 +129,6 @@ describe('verify', () => {
   });
 });
 
-describe('pages', () => {
-  it('prints the locations of the pages of the newest published run, in order, or streams their bytes', async () => {
-    const { out, pages } = await aCompletedRun();
-    expect(lines(await runOn(out, 'pages'))).toEqual(pages);
-    expect(lines(await runOn(out, 'pages', 'daily', '--json')).map((line) => JSON.parse(line))).toMatchObject(
-      pages.map((location, index) => ({ page: index + 1, location })),
-    );
-    const texts = await Promise.all(pages.map((page) => readFile(page, 'utf8')));
-    expect((await runOn(out, 'pages', '--cat')).stdout).toBe(texts.join(''));
-  });
-
-  it('names a page that was edited', async () => {
-    const { out, pages, run } = await aCompletedRun();
-    const [, edited = ''] = pages;
-    await writeFile(edited, '<?xml version="one"?><reports/>');
-    const ended = await runOn(out, 'pages', '--cat');
-    expect(ended.status).toBe(1);
-    expect(ended.stderr).toContain(`Error: PageConflictError: ${edited} `);
-    expect(ended.stderr).toContain(
-      `. To check the whole run: npx --no -- report-exporter verify daily --run ${run} --out ${out}\n`,
-    );
-  });
-
-  it('prints nothing of a run that is not published', async () => {
-    const { out, run: id } = await anUnfinishedRun();
-    for (const args of [[], ['--run', id]]) {
-      expect(await runOn(out, 'pages', ...args)).toMatchObject({ status: 2, stdout: '' });
-    }
-  });
-});
-
 describe('status --runs', () => {
   it('prints the published runs in order; those before one whose run.json was changed, and then fails', async () => {
     const out = await aDirectory();
@@ -188,10 +152,6 @@ describe('status --runs', () => {
     expect(failed.stderr).toContain(`Error: PageConflictError: ${changed} does not match what this exporter wrote`);
     const [printed, failure] = lines(failed).map((line) => JSON.parse(line));
     expect([printed.run, failure.status]).toEqual([first?.run, 'failed']);
-    expect(await runOn(out, 'status', '--runs', '--after', String(second?.sequence))).toMatchObject({
-      status: 0,
-      stderr: '',
-    });
   });
 });
 
@@ -267,7 +227,6 @@ describe('plan, abandon and doctor', () => {
     });
     expect(problemsOf(rejected)).toMatchObject([{ check: 'key', remedy: expect.stringContaining('key is correct') }]);
     expect(rejected.stdout).not.toContain('another-key-altogether');
-    expect(lines(await runOn(own, 'pages'))).toHaveLength(2);
   });
 });
 
@@ -346,7 +305,7 @@ describe('report', () => {
 });
 
 describe('every command', () => {
-  const commands = ['status', 'start', 'verify', 'pages', 'plan', 'abandon', 'doctor', 'report'];
+  const commands = ['status', 'start', 'verify', 'plan', 'abandon', 'doctor', 'report'];
 
   it.each(commands)('%s reports all problems of its usage at once, as text and as JSON', async (command) => {
     const ended = await runInProcess([command, 'daily', 'again', '--nope', '--out', 'x', '--stack', 'y', '--json']);

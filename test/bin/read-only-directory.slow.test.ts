@@ -54,8 +54,6 @@ const commands = [
   ['status', '--json'],
   ['status', 'reports', '--json'],
   ['verify', '--json'],
-  ['pages'],
-  ['pages', '--cat'],
   ['status', '--runs', '--json'],
   ['plan', '--json'],
   ['plan', '--all'],

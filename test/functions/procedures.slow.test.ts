@@ -19,7 +19,7 @@ import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { verifyRun } from '../../lib/operator/verify-run.ts';
-import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
+import { openPublishedRun, readLatestPointer } from '../../lib/core/storage/published-runs.ts';
 import { combineScripts, errorResponse, type FaultScript, onPage } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
@@ -105,7 +105,11 @@ async function verify({ aws, bucket }: Deployment, run?: string) {
   const s3 = createS3Client(aws.env);
   const store = createS3PageStore({ client: s3, bucket, prefix: 'all/', runtime: systemRuntime });
   const log = createDynamoPageLog({ client: dynamoDb, table: aws.table, service: 'acme', runtime: systemRuntime });
-  const published = await openPublishedRun(store, 'nightly', run);
+  const published = await openPublishedRun(
+    store,
+    'nightly',
+    run ?? (await readLatestPointer(store, 'nightly'))?.run ?? '',
+  );
   const { notes, pages, ...found } = await verifyRun({ store, log, onPage: () => undefined }, published);
   const findings = found.findings.map(({ message }) => message);
   dynamoDb.destroy();

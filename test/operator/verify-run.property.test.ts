@@ -4,7 +4,7 @@ import { ExportError, isExportError } from '../../lib/core/errors.ts';
 import type { PageEntry, Run } from '../../lib/core/model.ts';
 import { type VerifiedRun, verifyRun } from '../../lib/operator/verify-run.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
-import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
+import { openPublishedRun, readLatestPointer } from '../../lib/core/storage/published-runs.ts';
 import { aCursor, aFetchedPage, collect, sha256Of, putPage } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { cursorAt, someReports } from '../support/export/scripted-service.ts';
@@ -24,7 +24,12 @@ async function verify(
   changed: Partial<Pick<Bench, 'store' | 'log'>> = {},
   run?: string,
 ): Promise<VerifiedRun> {
-  const published = await openPublishedRun(bench.store, bench.deps.definition.name, run);
+  const { name } = bench.deps.definition;
+  const published = await openPublishedRun(
+    bench.store,
+    name,
+    run ?? (await readLatestPointer(bench.store, name))?.run ?? '',
+  );
   return await verifyRun({ store: bench.store, log: bench.log, onPage, ...changed }, published);
 }
 const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find((key) => key.endsWith(ends)) ?? '';

@@ -2,7 +2,7 @@
 
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { basename, delimiter, dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -10,7 +10,7 @@ import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
-import { provideNpx, recipe } from '../support/docs/recipes.ts';
+import { recipe } from '../support/docs/recipes.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
@@ -333,93 +333,3 @@ async function moveTo(out: string, day: string, run: PublishedRun): Promise<Publ
   const { manifest, summary } = JSON.parse(JSON.stringify(run).replaceAll(run.folder, folder)) as PublishedRun;
   return { manifest, summary, folder };
 }
-
-/** Runs a script that uses the command line, in a new folder. */
-async function aScript(file: string, ...args: readonly string[]) {
-  const folder = await aDirectory();
-  const PATH = [await provideNpx(folder), process.env.PATH].join(delimiter);
-  return {
-    folder,
-    run: () => startProgram(['bash', recipe(file), ...args], folder, { PATH }).ended,
-    written: async () => (await visibleFiles(folder)).filter((file) => file.endsWith('.pages')),
-  };
-}
-
-describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
-  it('writes the pages of each run once, and stops at a run that cannot be read', async () => {
-    const { out, run } = await anExport();
-    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
-    const [first, second, third] = [await run(), await run('compressed'), await run()];
-    const page = join(out, second.folder, 'page-000002.xml.gz');
-    await rename(page, `${page}.moved`);
-    const failed = await writeNew();
-    expect(failed.status).toBeGreaterThan(0);
-    expect(failed.stderr).toContain(page);
-    const before = await written();
-    expect(before).not.toContain(`${second.summary.run}.pages`);
-
-    await rename(`${page}.moved`, page);
-    for (let n = 0; n < 2; n += 1) expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
-    const files = [first, second, third].map(({ summary }) => `${summary.run}.pages`);
-    expect(await written()).toEqual(files.sort());
-    for (const file of files) expect(await readFile(join(folder, file), 'utf8')).toContain('id="r1"');
-  });
-
-  it('writes the pages of bounded runs, too', async () => {
-    const { out, run, boundedRun } = await anExport();
-    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
-    const runs = [await boundedRun(), await run(), await boundedRun('--again')];
-    for (let n = 0; n < 2; n += 1) expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await written()).toEqual(runs.map(({ summary }) => `${summary.run}.pages`).sort());
-    for (const { summary } of runs) {
-      const text = await readFile(join(folder, `${summary.run}.pages`), 'utf8');
-      expect(text.match(/id="r\d"/g)).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
-    }
-  });
-});
-
-describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
-  const aLoop = (out: string) => aScript('shell/process-runs.sh', 'daily', '--out', out);
-
-  it('processes each run once, in order', async () => {
-    const { out, run } = await anExport();
-    const { folder, run: loop, written: processed } = await aLoop(out);
-    expect(await loop()).not.toMatchObject({ status: 0 });
-    const [first, second] = [await run('compressed'), await run()];
-    expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await processed()).toEqual([first, second].map(({ summary }) => `${summary.run}.pages`).sort());
-    expect(await readFile(join(folder, 'last-daily'), 'utf8')).toBe(`${second.summary.sequence}\n`);
-    const reports = await readFile(join(folder, `${first.summary.run}.pages`), 'utf8');
-    expect(reports.match(/id="r\d"/g)).toHaveLength(5);
-
-    // An export has its own record.
-    await writeFile(join(folder, 'last-weekly'), '1000000\n');
-    // Processed runs are not processed again.
-    await rm(join(folder, `${second.summary.run}.pages`));
-    const third = await run();
-    expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await processed()).toEqual([first, third].map(({ summary }) => `${summary.run}.pages`).sort());
-  });
-
-  it('stops at a page or a run.json that was deleted or changed, and does not skip the run', async () => {
-    const { out, run } = await anExport();
-    const { run: loop, written: processed } = await aLoop(out);
-    const [first, second, third] = [await run(), await run(), await run()];
-    for (const [name, damage] of [
-      ['page-000002.xml', (file: string) => rm(file)],
-      ['page-000001.xml', (file: string) => writeFile(file, '<a>')],
-      ['run.json', (file: string) => writeFile(file, '<a>')],
-    ] as const) {
-      const file = join(out, second.folder, name);
-      const original = await readFile(file);
-      await damage(file);
-      const failed = await loop();
-      expect(failed.status).toBeGreaterThan(0);
-      expect(failed.stderr).toContain(file);
-      expect(await processed()).toEqual([`${first.summary.run}.pages`]);
-      await writeFile(file, original);
-    }
-    expect(await loop()).toMatchObject({ status: 0 });
-    expect(await processed()).toEqual([first, second, third].map(({ summary }) => `${summary.run}.pages`).sort());
-  });
-});

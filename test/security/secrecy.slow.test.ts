@@ -376,7 +376,7 @@ describe('refresh tokens', () => {
     expect(await run(local, '{"refresh_token":""}')).toBe(2);
     expect(await run(['plan', '--request', ...local.slice(1, 5)], consent)).toBe(0);
     expect(await run(local, consent)).toBe(0);
-    for (const command of ['status', 'pages', 'verify', 'doctor', 'plan']) {
+    for (const command of ['status', 'verify', 'doctor', 'plan']) {
       expect(await run([command, 'reports', '--out', out.path], consent)).toBe(0);
     }
     expect(await run(['report', 'reports', '--out', out.path, '--to', join(out.path, 'report.html')], consent)).toBe(0);

@@ -53,7 +53,7 @@ describe('the settings', () => {
 
 describe('the commands', () => {
   it('have no option for a secret', async () => {
-    const commands = ['local', 'status', 'start', 'verify', 'pages', 'plan', 'abandon', 'doctor', 'report', 'init'];
+    const commands = ['local', 'status', 'start', 'verify', 'plan', 'abandon', 'doctor', 'report', 'init'];
     const helps = await Promise.all(commands.map(async (command) => (await runInProcess([command, '--help'])).stdout));
     const options = helps.flatMap((help) => help.match(/--[a-z-]+ <[^>]+>|--[a-z-]+ [A-Z]+|--[a-z-]+/g) ?? []);
     expect([...new Set(options.filter((option) => sensitive.test(option)))].sort()).toEqual([]);

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Sends an event for each regular run above SEQUENCE, in order, or for each bounded run, to process the runs whose events
-# were missed.
-# Usage: send-missed-runs.sh EXPORT STACK (SEQUENCE | --bounded) TARGET
+# Sends an event for each run above SEQUENCE, in order, to process the runs whose events were missed.
+# Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET
 # TARGET is the name of the function SendPages, or the ARN of the state machine StartOnce.
 # Needs jq, the AWS CLI and the package report-exporter. Stops with a status other than 0 at an event it cannot send.
 set -euo pipefail
-[[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK (SEQUENCE | --bounded) TARGET' >&2; exit 2; }
-export=$1 stack=$2 which=(--after "$3") target=$4
-[[ $3 != --bounded ]] || which=(--bounded)
+[[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET' >&2; exit 2; }
+export=$1 stack=$2 after=$3 target=$4
 
-npx --no -- report-exporter status "$export" --runs --stack "$stack" "${which[@]}" --json | while read -r run; do
+npx --no -- report-exporter status "$export" --runs --stack "$stack" --json |
+  jq -c --argjson after "$after" 'select(.sequence > $after)' | while read -r run; do
   # No execution sends this event, but it has the form of one.
   event=$(jq -c '{
     detail: { eventVersion: 1, export, execution: "arn:aws:states:-:-:execution:missed:\(.run)", result: . }

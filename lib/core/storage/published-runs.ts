@@ -17,17 +17,12 @@ export interface PublishedRun extends OpenManifest {
   readonly manifest: string;
 }
 
-/**
- * The run `run`, or the one that `latest.json` names.
- * @throws ConfigurationError if it is not published; PageConflictError if its manifest is missing or was changed, or
- *   `latest.json` was changed
- */
-export async function openPublishedRun(store: DocumentReader, exportName: string, run?: string): Promise<PublishedRun> {
-  const manifest =
-    run === undefined ? await latestManifestKey(store, exportName) : manifestKeyFromRunId(exportName, run);
+/** @throws ConfigurationError if it is not published; PageConflictError if its manifest is missing or was changed */
+export async function openPublishedRun(store: DocumentReader, exportName: string, run: string): Promise<PublishedRun> {
+  const manifest = manifestKeyFromRunId(exportName, run);
   const found = await findManifest(store, manifest);
   if (found !== undefined) return found;
-  const wasPublished = run === undefined || (await findSummary(store, { export: exportName, run: parseRunId(run) }));
+  const wasPublished = await findSummary(store, { export: exportName, run: parseRunId(run) });
   if (wasPublished) throw missingManifest(store.locate(manifest));
   throw new ExportError(
     'ConfigurationError',
@@ -47,15 +42,6 @@ export const missingManifest = (address: string): ExportError =>
 export async function findManifest(store: DocumentReader, key: string): Promise<PublishedRun | undefined> {
   const chunks = await store.read(key);
   return chunks && { manifest: key, ...(await openManifest(store.locate(key), chunks)) };
-}
-
-async function latestManifestKey(store: DocumentReader, exportName: string): Promise<string> {
-  const pointer = await readLatestPointer(store, exportName);
-  if (pointer !== undefined) return pointer.manifest;
-  throw new ExportError(
-    'ConfigurationError',
-    `Export ${exportName} has not published a run yet: ${store.locate(latestKey(exportName))} does not exist`,
-  );
 }
 
 const pointerSchema = z.pick(latestSchema, { manifest: true, run: true, sequence: true });

@@ -1,11 +1,10 @@
 /**
- * Lists the published runs of an export in order, from their `run.json` objects. Lists folders and never pages, so its
+ * Lists the published runs of an export in order, from their summaries. Lists folders and never pages, so its
  * cost depends only on the number of runs.
  */
 
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
-import { epochMsOf } from '../timestamps.ts';
 import { type RunId, runIdPattern } from '../model.ts';
 import { latestKey, manifestKey, manifestKeyFromRunId, runsPrefix, summaryKey } from './keys.ts';
 import {
@@ -21,43 +20,28 @@ import {
 import type { RunSummary } from './published-schemas.ts';
 
 /**
- * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
+ * The published runs, bounded ones included, lowest sequence first. A run is published here once it has a summary:
+ * `run.json`, or `bounded.json`.
  *
- * A consumer must not skip a run, so a `run.json` that was changed, or has no manifest, is an error, thrown after the
+ * A consumer must not skip a run, so a summary that was changed, or has no manifest, is an error, thrown after the
  * runs before it: each of both objects has the sequence. A `run.json` that was deleted is noticed here only if
  * `latest.json` names its run; verify reports it.
- * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, if a manifest is missing,
- *   or the newest run
+ * @throws PageConflictError if a summary, and maybe the manifest beside it, was changed, if a manifest is missing, or
+ *   the newest run
  */
-export async function* listPublishedRuns(
-  store: DocumentReader,
-  exportName: string,
-  after: number,
-): AsyncGenerator<RunSummary> {
+export async function* listPublishedRuns(store: DocumentReader, exportName: string): AsyncGenerator<RunSummary> {
   // Read first: the run that it names has its run.json by now.
   const latest = await findLatest(store, exportName);
-  const found = await findRuns(store, exportName, { after });
+  const found = await findRuns(store, exportName);
   for (const run of found.sort((one, other) => one.sequence - other.sequence)) {
     if ('error' in run) throw run.error;
     yield run.summary;
   }
-  if (latest === undefined || latest.sequence <= after) return;
-  if (found.some(({ sequence }) => sequence === latest.sequence)) return;
+  if (latest === undefined || found.some(({ sequence }) => sequence === latest.sequence)) return;
   throw new ExportError(
     'PageConflictError',
     `${store.locate(latestKey(exportName))} names run ${latest.run}, which has no run.json. Restore its folder from bucket versions or a backup`,
   );
-}
-
-/**
- * The published bounded runs of the export, by `since`. They are published in any order.
- * @throws PageConflictError, after the others, if a `bounded.json` was changed, or its manifest is missing
- */
-export async function* listBoundedRuns(store: DocumentReader, exportName: string): AsyncGenerator<RunSummary> {
-  const found = await findRuns(store, exportName, { bounded: true, after: -1 });
-  const summaries = found.flatMap((run) => ('error' in run ? [] : [run.summary]));
-  yield* summaries.sort((one, other) => epochMsOf(one.since) - epochMsOf(other.since) || one.sequence - other.sequence);
-  for (const run of found) if ('error' in run) throw run.error;
 }
 
 /** The IDs of all published runs, oldest first by their IDs: those with a manifest, and those that have lost theirs. */
@@ -75,12 +59,6 @@ export async function listRunIds(store: DocumentReader, exportName: string): Pro
   return found;
 }
 
-interface Selection {
-  readonly bounded?: true;
-  /** Runs up to this sequence are left out. */
-  readonly after: number;
-}
-
 type FoundRun =
   | { readonly sequence: number; readonly summary: RunSummary }
   | { readonly sequence: number; readonly error: ExportError };
@@ -89,9 +67,13 @@ type FoundRun =
  * Reads the summaries of all days. The folder of a run has the day on which it began, by the clock of the function that
  * began it. A clock can be wrong by any time, so only the sequence in the summary says whether a run is above another.
  */
-async function findRuns(store: DocumentReader, exportName: string, selection: Selection): Promise<FoundRun[]> {
+async function findRuns(store: DocumentReader, exportName: string): Promise<FoundRun[]> {
   const found: FoundRun[] = [];
-  for (const day of await daysOf(store, exportName)) found.push(...(await readDay(store, day, selection)));
+  for (const day of await daysOf(store, exportName)) {
+    const folders = await foldersIn(store, day, `${day}/run=`);
+    const runs = await mapConcurrently(folders, concurrentReads, (folder) => readRun(store, folder));
+    found.push(...runs.filter((run) => run !== undefined));
+  }
   return found;
 }
 
@@ -117,24 +99,22 @@ export async function foldersIn(store: DocumentReader, parent: string, prefix: s
   return folders;
 }
 
-async function readDay(store: DocumentReader, day: string, selection: Selection): Promise<FoundRun[]> {
-  const folders = await foldersIn(store, day, `${day}/run=`);
-  const runs = await mapConcurrently(folders, concurrentReads, (folder) => readRun(store, folder, selection));
-  return runs.filter((run) => run !== undefined).filter(({ sequence }) => sequence > selection.after);
+/** The run in `folder`; undefined if it is not published. */
+async function readRun(store: DocumentReader, folder: string): Promise<FoundRun | undefined> {
+  const regular = await readRunAt(store, folder, 'run.json');
+  return regular ?? (await readRunAt(store, folder, 'bounded.json'));
 }
 
-/** The run in `folder`; undefined if it is not published, or of the other kind. */
-async function readRun(
+async function readRunAt(
   store: DocumentReader,
   folder: string,
-  { bounded, after }: Selection,
+  name: 'run.json' | 'bounded.json',
 ): Promise<FoundRun | undefined> {
-  const key = `${folder}/${bounded ? 'bounded' : 'run'}.json`;
+  const key = `${folder}/${name}`;
   try {
     const summary = await readSummary(store, key);
     if (summary === undefined) return undefined;
     const { sequence, manifest } = summary;
-    if (sequence <= after) return { sequence, summary };
     if (summaryKey(summary) !== key || manifestKey(summary) !== manifest) {
       throw new ExportError(
         'PageConflictError',

@@ -2,38 +2,32 @@
 
 import type { Instant } from '../../core/model.ts';
 import type { RunSummary } from '../../core/storage/published-schemas.ts';
-import { listBoundedRuns, listPublishedRuns } from '../../core/storage/run-list.ts';
+import { listPublishedRuns } from '../../core/storage/run-list.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { type Call, exitStatuses, openExport, print, runOnTarget } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
 import { type Column, tableLines } from '../output/table.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { parseWholeNumber } from '../arguments.ts';
 
 /** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
 export async function listRuns(call: Call): Promise<number> {
   const { names, options, problems, stdout, env } = call;
-  const { bounded = false, failed = false, watch = false } = options;
-  if (failed || watch) problems.push('--runs: lists runs that do not change; leave out --failed and --watch');
-  const after = parseWholeNumber(options.after ?? '0');
-  if (bounded && after > 0) problems.push('--after: bounded runs are published in any order; leave it out');
-  if (Number.isNaN(after)) problems.push('--after: must be a sequence: a whole number from 0');
+  const { failed = false, json = false } = options;
+  if (failed) problems.push('--runs: lists the runs of one export; leave out --failed');
   return await runOnTarget(call, async (target) => {
     const { name, store } = await openExport(target, names[0]);
     const runs: ListedRun[] = [];
     try {
-      for await (const run of bounded ? listBoundedRuns(store, name) : listPublishedRuns(store, name, after)) {
+      for await (const run of listPublishedRuns(store, name)) {
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
     } finally {
-      const table = () =>
-        tableLines(runs, columnsOf(bounded), { style: textStyleFor(stdout, env), columns: stdout.columns || 80 });
-      const lines = options.json === true ? runs.map((run) => JSON.stringify(run)) : runs.length > 0 ? table() : [];
+      const style = textStyleFor(stdout, env);
+      const table = () => tableLines(runs, runColumns, { style, columns: stdout.columns || 80 });
+      const lines = json ? runs.map((run) => JSON.stringify(run)) : runs.length > 0 ? table() : [];
       for (const line of lines) await print(stdout, `${line}\n`);
     }
-    if (runs.length === 0 && options.json !== true) {
-      await print(stdout, `No published ${bounded ? 'bounded ' : ''}runs.\n`);
-    }
+    if (runs.length === 0 && !json) await print(stdout, 'No published runs.\n');
     return exitStatuses.ok;
   });
 }
@@ -43,20 +37,15 @@ type ListedRun = RunSummary & { readonly location: string };
 
 const toSeconds = (instant: Instant): Instant => instantOf(Math.floor(epochMsOf(instant) / 1_000) * 1_000);
 
-/** A bounded run is known by its bounds. */
-const columnsOf = (bounded: boolean): readonly Column<ListedRun>[] => [
-  { heading: 'SEQUENCE', optional: bounded, text: ({ sequence }) => String(sequence), alignRight: true },
+/** Only a bounded run has an upper bound. */
+const runColumns: readonly Column<ListedRun>[] = [
   { heading: 'RUN', text: ({ run }) => run },
-  { heading: 'COMPLETED', optional: bounded, text: ({ completedAt }) => toSeconds(completedAt) },
-  { heading: 'SINCE', optional: !bounded, text: ({ since }) => since },
-  { heading: 'UNTIL', optional: !bounded, text: ({ until }) => until ?? '' },
+  { heading: 'SINCE', text: ({ since }) => since },
+  { heading: 'UNTIL', text: ({ until }) => until ?? '' },
   { heading: 'PAGES', text: ({ pages }) => pages.toLocaleString('en'), alignRight: true },
-  {
-    heading: 'REPORTS',
-    optional: bounded,
-    text: ({ reports }) => reports?.toLocaleString('en') ?? '–',
-    alignRight: true,
-  },
+  { heading: 'REPORTS', optional: true, text: ({ reports }) => reports?.toLocaleString('en') ?? '–', alignRight: true },
+  { heading: 'SEQUENCE', optional: true, text: ({ sequence }) => String(sequence), alignRight: true },
+  { heading: 'COMPLETED', optional: true, text: ({ completedAt }) => toSeconds(completedAt) },
   { heading: 'BYTES', optional: true, text: (run) => bytes(run.bytes), alignRight: true },
   {
     heading: 'TOOK',

@@ -14,9 +14,6 @@ const watchIntervalMs = { directory: 1_000, stack: 5_000 };
 export async function statusCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, signal } = call;
   if (options.runs === true) return await listRuns(call);
-  if (options.after !== undefined || options.bounded === true) {
-    problems.push('--after and --bounded: select published runs; add --runs');
-  }
   if (options.failed === true && names.length > 0) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }

@@ -4,7 +4,7 @@ import { gunzipSync } from 'node:zlib';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
-import { listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
+import { listPublishedRuns } from '../../../lib/core/storage/run-list.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { collect, sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
@@ -41,13 +41,15 @@ const idsIn = (text: string): readonly string[] =>
 
 /** The published bounded runs of the export, by date, with the IDs of the reports in their pages. */
 export async function publishedBoundedRuns({ store, name }: Pick<ExportTarget, 'store' | 'name'>) {
-  const runs = await collect(listBoundedRuns(store, name));
+  const runs = (await collect(listPublishedRuns(store, name))).filter(({ bounded }) => bounded === true);
   return await Promise.all(
-    runs.map(async ({ run, since, until, manifest }) => {
-      const { pages } = JSON.parse(await readStored(store, manifest)) as Manifest;
-      const texts = await Promise.all(pages.map(({ key }) => readStored(store, key)));
-      return { run, since, until, ids: texts.flatMap(idsIn) };
-    }),
+    runs
+      .sort((one, other) => (one.since < other.since ? -1 : 1))
+      .map(async ({ run, since, until, manifest }) => {
+        const { pages } = JSON.parse(await readStored(store, manifest)) as Manifest;
+        const texts = await Promise.all(pages.map(({ key }) => readStored(store, key)));
+        return { run, since, until, ids: texts.flatMap(idsIn) };
+      }),
   );
 }
 

@@ -3,7 +3,7 @@
 import { describe, expect } from 'vitest';
 import { createRunId, latestKey, manifestKey, runFolder, summaryKey } from '../../../lib/core/storage/keys.ts';
 import type { RunSummary } from '../../../lib/core/storage/published-schemas.ts';
-import { listPublishedRuns, listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
+import { listPublishedRuns } from '../../../lib/core/storage/run-list.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { aLatest, anExportName, at, collect } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
@@ -68,8 +68,8 @@ function addRun(store: MemoryStore, name: string, run: ARun): string {
   return folder;
 }
 
-const sequencesOf = async (store: MemoryStore, name: string, after = 0) =>
-  (await collect(listPublishedRuns(store, name, after))).map(({ sequence }) => sequence);
+const sequencesOf = async (store: MemoryStore, name: string) =>
+  (await collect(listPublishedRuns(store, name))).map(({ sequence }) => sequence);
 
 async function listUntilError(runs: AsyncIterable<RunSummary>) {
   const listed: number[] = [];
@@ -106,8 +106,6 @@ describe('the list of runs', () => {
       { sequence: 2, startedMs: noon - 48 * hourMs },
     ]);
     expect(await sequencesOf(store, name)).toEqual([2, 9, 10]);
-    expect(await sequencesOf(store, name, 2)).toEqual([9, 10]);
-    expect(await sequencesOf(store, name, 10)).toEqual([]);
   });
 
   it('has the runs that are published, and none of an export that has published nothing', async () => {
@@ -125,7 +123,7 @@ describe('the list of runs', () => {
     const [first, second] = [await bench.start(), await bench.start()];
     expect([first.status, second.status]).toEqual(['completed', 'completed']);
     const { name } = bench.deps.definition;
-    const runs = await collect(listPublishedRuns(bench.store, name, 0));
+    const runs = await collect(listPublishedRuns(bench.store, name));
     expect(runs).toMatchObject([{ pages: 3, reports: 5 }, { run: second.status === 'completed' && second.result.run }]);
     const keys = [...bench.store.objects.keys()].filter((key) => key.endsWith('/run.json'));
     expect(runs).toEqual(keys.map((key) => JSON.parse(bench.store.objects.get(key) ?? '')));
@@ -155,14 +153,10 @@ describe('the list of runs', () => {
       });
     });
 
-  test.prop([aHistory, fc.nat({ max: 31 })])(
-    'misses no run, although clocks differ by up to a year',
-    async (runs, after) => {
-      const { name, store } = anExport(runs);
-      const wanted = runs.filter((run) => isPublished(run) && run.sequence > after);
-      expect(await sequencesOf(store, name, after)).toEqual(wanted.map(({ sequence }) => sequence));
-    },
-  );
+  test.prop([aHistory])('misses no run, although clocks differ by up to a year', async (runs) => {
+    const { name, store } = anExport(runs);
+    expect(await sequencesOf(store, name)).toEqual(runs.filter(isPublished).map(({ sequence }) => sequence));
+  });
 });
 
 describe('a manifest that is missing', () => {
@@ -170,14 +164,13 @@ describe('a manifest that is missing', () => {
     const { name, store, folders } = anExport([1, 2, 3].map((sequence) => ({ sequence, startedMs: noon + sequence })));
     store.objects.delete(`${folders[1]}/manifest.json`);
     const message = `The manifest memory:${folders[1]}/manifest.json is missing, although its run was published. Restore it`;
-    expect(await listUntilError(listPublishedRuns(store, name, 0))).toMatchObject({
+    expect(await listUntilError(listPublishedRuns(store, name))).toMatchObject({
       listed: [1],
       error: { message: expect.stringContaining(message) },
     });
-    expect(await sequencesOf(store, name, 2)).toEqual([3]);
   });
 
-  it('ends the list of bounded runs after all others, and lists them nowhere else', async () => {
+  it('of a bounded run ends the list, too', async () => {
     const bounds = (day: number) => ({
       since: at(`2026-11-0${day}T00:00:00Z`),
       until: at(`2026-11-0${day + 1}T00:00:00Z`),
@@ -193,11 +186,10 @@ describe('a manifest that is missing', () => {
       return folder;
     });
     store.objects.delete(`${folders[1]}/manifest.json`);
-    expect(await listUntilError(listBoundedRuns(store, name))).toMatchObject({
-      listed: [1, 3],
+    expect(await listUntilError(listPublishedRuns(store, name))).toMatchObject({
+      listed: [1],
       error: { message: expect.stringContaining(`${folders[1]}/manifest.json is missing`) },
     });
-    expect(await collect(listPublishedRuns(store, name, 0))).toEqual([]);
   });
 });
 
@@ -206,11 +198,10 @@ it('a run that latest.json names, and whose folder is missing, ends the list aft
   for (const key of store.objects.keys()) if (key.startsWith(folders[1] ?? '?')) store.objects.delete(key);
   const listed: number[] = [];
   const listing = (async () => {
-    for await (const { sequence } of listPublishedRuns(store, name, 0)) listed.push(sequence);
+    for await (const { sequence } of listPublishedRuns(store, name)) listed.push(sequence);
   })();
   await expect(listing).rejects.toThrow(/^memory:.*latest\.json names run .*, which has no run\.json/);
   expect(listed).toEqual([1]);
-  expect(await sequencesOf(store, name, 2)).toEqual([]);
 });
 
 describe('a run.json that was changed', () => {
@@ -237,27 +228,24 @@ describe('a run.json that was changed', () => {
     ],
   ])('ends the list after the runs before it, and is named: it %s', async (_, change) => {
     const { store, name, key, sequences } = await aChangedRun(change);
-    const [first, second, third] = sequences;
-    expect(await listUntilError(listPublishedRuns(store, name, 0))).toEqual({
+    const [first] = sequences;
+    expect(await listUntilError(listPublishedRuns(store, name))).toEqual({
       listed: [first],
       error: expect.objectContaining({ name: 'PageConflictError', message: expect.stringContaining(key) }),
     });
-    // Runs at or below the sequence that a consumer has processed do not matter to it.
-    expect(await listUntilError(listPublishedRuns(store, name, second))).toEqual({ listed: [third], error: undefined });
   });
 
   it('ends the list at once if its manifest does not say where it belongs', async () => {
-    const { store, name, key, sequences } = await aChangedRun(() => '');
-    const [, second] = sequences;
+    const { store, name, key } = await aChangedRun(() => '');
     const manifest = key.replace('run.json', 'manifest.json');
     const text = store.objects.get(manifest) ?? '';
     store.objects.set(manifest, text.slice(0, 20));
-    expect(await listUntilError(listPublishedRuns(store, name, second))).toMatchObject({
+    expect(await listUntilError(listPublishedRuns(store, name))).toMatchObject({
       listed: [],
       error: { name: 'PageConflictError', message: expect.stringContaining(manifest) },
     });
     store.objects.delete(manifest);
-    expect(await listUntilError(listPublishedRuns(store, name, second))).toMatchObject({
+    expect(await listUntilError(listPublishedRuns(store, name))).toMatchObject({
       listed: [],
       error: { name: 'PageConflictError', message: expect.stringContaining(key) },
     });
