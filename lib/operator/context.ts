@@ -1,8 +1,8 @@
 /** Shared by all commands: their call, the target they act on, and their exit statuses. */
 
 import { Writable } from 'node:stream';
-import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
+import type { Runtime } from '../core/ports.ts';
 import type { ExportTarget, Target, UnreadableExport } from './target.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
@@ -21,6 +21,7 @@ export interface CommandContext {
   readonly stderr: Terminal;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
+  readonly runtime: Runtime;
   /** How this program is run here, for the commands in messages: `npx --no -- report-exporter`. */
   readonly program: string;
 }
@@ -71,18 +72,18 @@ export async function runOnTarget(
 }
 
 async function openTarget(call: Call): Promise<Target> {
-  const { env, options } = call;
+  const { env, options, runtime } = call;
   const { stack } = options;
   // Both take long to load.
   if (stack === undefined) {
     const { openDirectory } = await import('./local-settings.ts');
-    return openDirectory(options, { env, runtime: systemRuntime });
+    return openDirectory(options, { env, runtime });
   }
   const { openStack } = await import('../aws/stack/stack.ts');
   return await openStack({
     stackName: stack,
     env,
-    runtime: systemRuntime,
+    runtime,
     askMfaCode: async (serialNumber) => await askMfaCode(serialNumber, call),
   });
 }

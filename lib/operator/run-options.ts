@@ -1,6 +1,5 @@
 /** Parses what a run is started with on the command line. All problems are reported at once, each by its option. */
 
-import { systemRuntime } from '../core/clock.ts';
 import { isExportError } from '../core/errors.ts';
 import type { Bounds } from '../core/model.ts';
 import { startInputSchema } from '../core/start/start-input.ts';
@@ -14,6 +13,7 @@ import { isEach, type RequestedStart } from './bounded-start.ts';
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
   { since, until, each, again, parallel, slice, restart }: Options,
+  now: number,
   problems: string[],
 ): RequestedStart {
   const request = {
@@ -29,7 +29,7 @@ export function readStartRequest(
     const problem = describeProblem(issue).replaceAll(/\b(since|until)\b/g, '--$1');
     problems.push(`--${issue.path.join('.')}: ${problem}`);
   }
-  if (data?.since !== undefined && isInFuture(data.since, systemRuntime.now())) {
+  if (data?.since !== undefined && isInFuture(data.since, now)) {
     problems.push('--since: must not be in the future: it has no reports yet');
   }
   if (each !== undefined && !isEach(each)) problems.push('--each: must be a duration, such as P7D, or month');
@@ -41,8 +41,8 @@ export function readStartRequest(
 const fullInstant = (text: string): string => (/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
 
 /** The bounds of a bounded run. Adds to `problems` if there is only one. */
-export function readBounds(options: Options, problems: string[]): Bounds | undefined {
-  const { since, until } = readStartRequest(options, problems);
+export function readBounds(options: Options, now: number, problems: string[]): Bounds | undefined {
+  const { since, until } = readStartRequest(options, now, problems);
   if (since !== undefined && until === undefined)
     problems.push('--since: needs --until: together they name a bounded run');
   return since === undefined || until === undefined ? undefined : { since, until };

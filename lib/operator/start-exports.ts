@@ -4,7 +4,6 @@
  * interruption stops all.
  */
 
-import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
 import { type RunEnd, zeroTotals } from '../core/model.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
@@ -31,7 +30,6 @@ export interface StartSettings {
 type StartContext = CommandContext & Pick<Call, 'options'>;
 
 const startConcurrency = 8;
-const { now } = systemRuntime;
 
 /** Starts the exports in the given order, and resolves to the exit status. */
 export async function startExports(
@@ -41,6 +39,7 @@ export async function startExports(
   context: StartContext,
 ): Promise<number> {
   const { stdout, stderr, env, options } = context;
+  const { now } = context.runtime;
   const output = options.json === true ? stderr : stdout;
   const startExport = createStarter(target, names, settings, context);
 
@@ -76,7 +75,7 @@ function createStarter(
   target: Pick<Target, 'open' | 'option'>,
   names: readonly string[],
   { request, follow, maxAttempts, command }: StartSettings,
-  { options, stderr, env, program, signal }: StartContext,
+  { options, stderr, env, runtime: { now }, program, signal }: StartContext,
 ) {
   const display = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { quiet: options.quiet });
   const isOnly = names.length === 1;

@@ -4,9 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { checkService, readBounds, readMaxAttempts, readStartRequest } from '../../lib/operator/run-options.ts';
 import type { Options } from '../../lib/operator/option-table.ts';
 
+const now = Date.UTC(2026, 10, 20);
+
 const problemsOf = (options: Options) => {
   const problems: string[] = [];
-  readStartRequest(options, problems);
+  readStartRequest(options, now, problems);
   return problems;
 };
 
@@ -14,7 +16,7 @@ describe('the options of a start', () => {
   it('become fields of its start input; a date is its first moment', () => {
     const problems: string[] = [];
     const given = { since: '2020-01-01', until: '2021-01-01', each: 'month', slice: 'PT1H', again: true };
-    expect(readStartRequest({ ...given, parallel: '16' }, problems)).toEqual({
+    expect(readStartRequest({ ...given, parallel: '16' }, now, problems)).toEqual({
       ...given,
       since: '2020-01-01T00:00:00Z',
       until: '2021-01-01T00:00:00Z',
@@ -48,13 +50,13 @@ describe('the options of a start', () => {
 
   it('with one bound name no bounded run to abandon', () => {
     const problems: string[] = [];
-    expect(readBounds({ since: '2020-01-01' }, problems)).toBeUndefined();
+    expect(readBounds({ since: '2020-01-01' }, now, problems)).toBeUndefined();
     expect(problems).toEqual(['--since: needs --until: together they name a bounded run']);
-    expect(readBounds({ since: '2020-01-01', until: '2021-01-01' }, problems)).toEqual({
+    expect(readBounds({ since: '2020-01-01', until: '2021-01-01' }, now, problems)).toEqual({
       since: '2020-01-01T00:00:00Z',
       until: '2021-01-01T00:00:00Z',
     });
-    expect(readBounds({}, problems)).toBeUndefined();
+    expect(readBounds({}, now, problems)).toBeUndefined();
     expect(problems).toHaveLength(1);
   });
 

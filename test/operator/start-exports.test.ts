@@ -78,6 +78,7 @@ function aContext({ isTerminal = false } = {}) {
     stdout: stream('stdout'),
     stderr: stream('stderr'),
     signal: interruption.signal,
+    runtime: systemRuntime,
     program: 'npx --no -- report-exporter',
   };
   return { context, written, interrupt: () => interruption.abort() };

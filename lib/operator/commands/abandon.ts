@@ -9,8 +9,8 @@ import { plural } from '../output/format.ts';
 import { readBounds } from '../run-options.ts';
 
 export async function abandonCommand(call: Call): Promise<number> {
-  const { names, options, problems, stdout, stderr, program } = call;
-  const bounds = readBounds(options, problems);
+  const { names, options, problems, stdout, stderr, runtime, program } = call;
+  const bounds = readBounds(options, runtime.now(), problems);
   return await runOnTarget(call, async (target) => {
     const { name, log, store, executions } = await openExport(target, names[0]);
     const stateName = bounds === undefined ? name : boundedStateName(name, bounds);

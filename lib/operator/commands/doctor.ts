@@ -1,6 +1,5 @@
 /** `report-exporter doctor`: checks whether exports could run now, and says how to fix what would prevent them. */
 
-import { systemRuntime } from '../../core/clock.ts';
 import { type Call, exitStatuses, runOnTarget } from '../context.ts';
 import type { Finding } from '../../aws/stack/findings.ts';
 import { runHealthChecks } from '../health-checks.ts';
@@ -9,9 +8,9 @@ import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
 /** Prints the findings as they arrive. Exits with `failed` if there is a problem; warnings do not count. */
 export async function doctorCommand(call: Call): Promise<number> {
-  const { names, options, stdout, stderr, env, program, version } = call;
+  const { names, options, stdout, stderr, env, runtime, program, version } = call;
   const { json = false } = options;
-  const checks = { version, program, notify: (text: string) => stderr.write(`${text}\n`), runtime: systemRuntime };
+  const checks = { version, program, notify: (text: string) => stderr.write(`${text}\n`), runtime };
   return await runOnTarget(call, async (target) => {
     const style = textStyleFor(stdout, env);
     const findings: Finding[] = [];

@@ -1,7 +1,7 @@
 /** `report-exporter plan`: the next requests of exports, and why; with `--request`, also the responses. */
 
-import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
+import type { Runtime } from '../../core/ports.ts';
 import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from '../target.ts';
 import type { RequestedStart } from '../bounded-start.ts';
 import {
@@ -34,9 +34,9 @@ const concurrency = 8;
 const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
 
 export async function planCommand(call: Call): Promise<number> {
-  const { names, options, problems, stdout, stderr, env, program } = call;
+  const { names, options, problems, stdout, stderr, env, runtime, program } = call;
   const { all = false, json = false } = options;
-  const start = readStartRequest(options, problems);
+  const start = readStartRequest(options, runtime.now(), problems);
   if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
   const isOne = !all && names.length <= 1;
   const style = textStyleFor(stdout, env);
@@ -56,7 +56,7 @@ export async function planCommand(call: Call): Promise<number> {
       if ('error' in each) return each;
       const row: Row = { export: each.name };
       try {
-        await planExport(each, row, { start, notify, options });
+        await planExport(each, row, { start, notify, runtime, options });
         return row;
       } catch (error) {
         // The request that was sent is shown above the error of the service.
@@ -90,10 +90,15 @@ interface Row extends Partial<UnreadableExport>, Requested {
 interface PlanOptions extends Pick<Call, 'options'> {
   readonly start: RequestedStart;
   readonly notify: (text: string) => void;
+  readonly runtime: Runtime;
 }
 
 /** Adds to `row` what becomes known: an error does not hide what was known before. */
-async function planExport(target: ExportTarget, row: Row, { start, notify, options }: PlanOptions): Promise<void> {
+async function planExport(
+  target: ExportTarget,
+  row: Row,
+  { start, notify, runtime, options }: PlanOptions,
+): Promise<void> {
   const { request = false, toEnd = false } = options;
   const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
@@ -101,12 +106,12 @@ async function planExport(target: ExportTarget, row: Row, { start, notify, optio
   const { next, begun, ...plan } = {
     next: undefined,
     begun: undefined,
-    ...(await planRun({ ...target, runtime: systemRuntime }, start)),
+    ...(await planRun({ ...target, runtime }, start)),
   };
   const sent = next === undefined ? null : plannedRequest(service, next);
   Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
-  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, notify, toEnd }));
+  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, notify, runtime, toEnd }));
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {

@@ -2,7 +2,6 @@
 
 import { resolve } from 'node:path';
 import open from 'open';
-import { systemRuntime } from '../../core/clock.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { readWholeNumber } from '../arguments.ts';
 import { type Call, exitStatuses, openExport, runOnTarget } from '../context.ts';
@@ -11,16 +10,16 @@ import { writeAllReports, writeReport } from '../run-report/write-reports.ts';
 
 /** Writes the file or the folder, and prints the path of the file to open. */
 export async function reportCommand(call: Call): Promise<number> {
-  const { names, options, problems, stdout, stderr, signal } = call;
+  const { names, options, problems, stdout, stderr, signal, runtime } = call;
   const maxRuns = readWholeNumber('--max-runs', options.maxRuns ?? '100', { min: 1, max: 1_000 }, problems);
   if (options.all === true && options.run !== undefined) {
     problems.push('--run: selects one run; leave it out with --all');
   }
   if (options.all !== true && options.maxRuns !== undefined) problems.push('--max-runs: applies to --all only');
   return await runOnTarget(call, async (target) => {
-    const createdAt = instantOf(systemRuntime.now());
+    const createdAt = instantOf(runtime.now());
     const origin = { deployment: target.name, deploymentOption: target.option, createdAt };
-    const { add: onPage, end } = createPageCounter(stderr, 'Read', systemRuntime.now);
+    const { add: onPage, end } = createPageCounter(stderr, 'Read', runtime.now);
     const directory = resolve(options.to ?? 'run-reports');
     const written =
       options.all === true

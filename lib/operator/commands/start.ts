@@ -7,9 +7,9 @@ import { startExports } from '../start-exports.ts';
 
 /** Resolves to the exit status of the runs if they are followed. Local runs always are. */
 export async function startCommand(call: Call): Promise<number> {
-  const { names, options, problems } = call;
+  const { names, options, problems, runtime } = call;
   const { stack, all = false, each, follow = false } = options;
-  const request = readStartRequest(options, problems);
+  const request = readStartRequest(options, runtime.now(), problems);
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   if (options.maxAttempts !== undefined && stack !== undefined) {
     problems.push('--max-attempts: applies to local runs only; the state machine of a stack has its own retries');

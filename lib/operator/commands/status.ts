@@ -1,6 +1,5 @@
 /** `report-exporter status`: one export with its newest runs, or all exports; as a table or JSON. */
 
-import { systemRuntime } from '../../core/clock.ts';
 import type { Target } from '../target.ts';
 import { needsAttention, readExports, sortExports } from '../run-view.ts';
 import { BrokenPipe, type Call, exitStatuses, print, runOnTarget } from '../context.ts';
@@ -12,7 +11,7 @@ import { listRuns } from './runs.ts';
 const watchIntervalMs = { directory: 1_000, stack: 5_000 };
 
 export async function statusCommand(call: Call): Promise<number> {
-  const { names, options, problems, stdout, stderr, signal } = call;
+  const { names, options, problems, stdout, stderr, signal, runtime } = call;
   if (options.runs === true) return await listRuns(call);
   if (options.failed === true && names.length > 0) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
@@ -28,7 +27,7 @@ export async function statusCommand(call: Call): Promise<number> {
   const watch = async (target: Target) => {
     await show(target, '');
     for (;;) {
-      await systemRuntime.sleep(intervalMs, signal).catch(() => {});
+      await runtime.sleep(intervalMs, signal).catch(() => {});
       if (signal.aborted) return exitStatuses.ok;
       try {
         await show(target, clearScreen);
@@ -50,10 +49,10 @@ const shownRuns = 5;
 /** All exports; one, with its runs, if it is named or the only one. */
 async function readStatus(
   target: Target,
-  { names: [name], options: { json, watch, failed = false }, stdout, env, program }: Call,
+  { names: [name], options: { json, watch, failed = false }, stdout, env, runtime, program }: Call,
 ): Promise<{ readonly status: number; readonly lines: readonly string[] }> {
   const exports = name === undefined ? await target.openAll() : [await target.open(name)];
-  const now = systemRuntime.now();
+  const now = runtime.now();
   const entries = sortExports(await readExports(exports, failed || exports.length > 1 ? 0 : shownRuns, now));
   const listed = failed ? entries.filter(needsAttention) : entries;
   const isFailure = failed ? listed.length > 0 : entries.some((entry) => 'error' in entry);

@@ -1,6 +1,5 @@
 /** `report-exporter verify`: reads runs again, from the manifest to the last byte, and reports what has changed. */
 
-import { systemRuntime } from '../../core/clock.ts';
 import { type RunId, zeroTotals } from '../../core/model.ts';
 import { isExportError } from '../../core/errors.ts';
 import { manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
@@ -16,12 +15,12 @@ import { type Call, exitStatuses, openExport, print, runOnTarget, selectExports,
 import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { type Terminal, type TextStyle, textStyleFor } from '../output/terminal.ts';
+import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { noRunError, readStates, stateOfRun } from '../run-view.ts';
 import { type VerifiedRun, verifyRun } from '../verify-run.ts';
 
 export async function verifyCommand(call: Call): Promise<number> {
-  const { names, options, problems, stdout, stderr, env } = call;
+  const { names, options, problems, stdout, stderr, env, runtime } = call;
   const { all = false, newest = false, json = false, run: runId } = options;
   const isOne = !all && !newest;
   const flag = all ? '--all' : '--newest';
@@ -34,9 +33,10 @@ export async function verifyCommand(call: Call): Promise<number> {
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
     const rows: Row[] = [];
+    const count: Count = (verb) => createPageCounter(stderr, verb, runtime.now);
     // One after the other: each reads several pages at the same time.
     for (const each of exports) {
-      for await (const row of isOne ? [await verifyExport(each, runId, stderr)] : verifyRuns(each, all, stderr)) {
+      for await (const row of isOne ? [await verifyExport(each, runId, count)] : verifyRuns(each, all, count)) {
         if (isOne && statusOf(row) === 'none') throw await noRunError(each as ExportTarget, 'to verify');
         rows.push(row);
         await print(output, `${rowLines(row, style).join('\n')}\n`);
@@ -50,6 +50,9 @@ export async function verifyCommand(call: Call): Promise<number> {
   });
 }
 
+/** Begins to count verified pages. */
+type Count = (verb: string) => ReturnType<typeof createPageCounter>;
+
 /** The object of `--json`. `none`: there is no run yet. */
 type Row =
   | ({ readonly status: 'ok' | 'failed'; readonly export: string } & VerifiedRun)
@@ -60,20 +63,16 @@ const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
 /** Verifies the newest run of an export, or all published runs. Unreadable runs do not hide the other rows. */
-async function* verifyRuns(
-  target: ExportTarget | UnreadableExport,
-  all: boolean,
-  progress: Terminal,
-): AsyncGenerator<Row> {
+async function* verifyRuns(target: ExportTarget | UnreadableExport, all: boolean, count: Count): AsyncGenerator<Row> {
   if ('error' in target) return yield target;
   try {
     const newest = await findNewestRun(target);
     const published = all ? await listRunIds(target.store, target.name) : [];
     const runs = newest === undefined ? published : [...new Set([...published, newest])];
-    if (runs.length === 0) yield await verifyExport(target, undefined, progress);
+    if (runs.length === 0) yield await verifyExport(target, undefined, count);
     for (const [index, run] of runs.entries()) {
       const verb = all ? `Run ${index + 1} of ${runs.length} of ${target.name}: verified` : 'Verified';
-      yield await verifyExport(target, run, progress, verb).catch((error: unknown) => {
+      yield await verifyExport(target, run, count, verb).catch((error: unknown) => {
         if (!all || !isExportError(error, 'PageConflictError')) throw error;
         return failedRow(target.name, run, error.message);
       });
@@ -92,13 +91,13 @@ async function* verifyRuns(
 async function verifyExport(
   target: ExportTarget | UnreadableExport,
   runId: string | undefined,
-  progress: Terminal,
+  count: Count,
   verb = 'Verified',
 ): Promise<Row> {
   if ('error' in target) return target;
   const { store, log, name } = target;
   const verify = async (subject: Parameters<typeof verifyRun>[1]): Promise<Row> => {
-    const counter = createPageCounter(progress, verb, systemRuntime.now);
+    const counter = count(verb);
     const verified = await verifyRun({ store, log, onPage: counter.add }, subject).finally(counter.end);
     return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: name, ...verified };
   };

@@ -1,11 +1,10 @@
 /** Asks the service for empty intervals, as a run with an upper bound does, and stores nothing. */
 
 import { findDateProblem } from '../../core/bounded-runs.ts';
-import { systemRuntime } from '../../core/clock.ts';
 import { isExportError } from '../../core/errors.ts';
 import type { RootCheck } from '../../core/document-root.ts';
 import type { Instant, Run } from '../../core/model.ts';
-import type { ReportService } from '../../core/ports.ts';
+import type { ReportService, Runtime } from '../../core/ports.ts';
 import { proveBounds } from '../../core/steps/upper-bound.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
@@ -20,6 +19,12 @@ export interface BoundsProof {
 /** For how long a Retry-After is waited for. */
 const maxWaitSeconds = 60;
 
+interface ProofOptions {
+  readonly roots: RootCheck;
+  readonly notify: (text: string) => void;
+  readonly runtime: Runtime;
+}
+
 /**
  * The proof of `run`; of one without an upper bound, that of both its ends. undefined: requests have no upper bound.
  * @throws what the run would fail with, if it needs the proof
@@ -28,7 +33,7 @@ export async function planProof(
   { definition }: Pick<ExportTarget, 'definition'>,
   client: ReportService,
   run: Run,
-  { roots, notify }: { readonly roots: RootCheck; readonly notify: (text: string) => void },
+  { roots, notify, runtime }: ProofOptions,
 ): Promise<BoundsProof | undefined> {
   const needsProof = run.bounded === true || run.slices !== undefined;
   const intervals = needsProof ? undefined : endsOf(run, definition.dates);
@@ -45,13 +50,13 @@ export async function planProof(
   const deps = {
     definition: { ...definition, limits },
     service,
-    runtime: systemRuntime,
+    runtime,
     emit: ({ event, seconds }: { readonly event: string; readonly seconds?: unknown }) => {
       if (event === 'service-asked-to-wait')
         notify(`Waiting ${String(seconds)} s before an empty interval (Retry-After)`);
     },
   };
-  const retryAfterDeadline = systemRuntime.monotonicNow() + maxWaitSeconds * 1_000;
+  const retryAfterDeadline = runtime.monotonicNow() + maxWaitSeconds * 1_000;
   const { signal } = new AbortController();
   try {
     await proveBounds(deps, run, roots, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals });

@@ -1,10 +1,9 @@
 /** The next request of a planned run, for a person to read; and what the service responds to it. */
 
-import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
-import type { PageRequest } from '../../core/ports.ts';
+import type { PageRequest, Runtime } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { shownCredentials } from '../../service/api/auth/kinds.ts';
 import { httpRequest } from '../../service/client/request.ts';
@@ -93,6 +92,7 @@ interface WalkOptions {
   /** A new run: its bounds are proved, too. */
   readonly run: Run | undefined;
   readonly notify: (text: string) => void;
+  readonly runtime: Runtime;
   readonly toEnd: boolean;
 }
 
@@ -106,7 +106,7 @@ export async function requestPages(
   target: Pick<ExportTarget, 'name' | 'definition' | 'service' | 'log'>,
   first: PageRequest,
   found: Requested,
-  { run, notify, toEnd }: WalkOptions,
+  { run, notify, runtime, toEnd }: WalkOptions,
 ): Promise<SeenPages> {
   const { name, definition, service, log } = target;
   await using client = await service.connect(notify);
@@ -121,7 +121,7 @@ export async function requestPages(
     const request = (found.unanswered = plannedRequest(service, next));
     const sampler = createSampler(service.api);
     const probed = await probePage(client, next, roots, {
-      runtime: systemRuntime,
+      runtime,
       notify,
       onChunk: (chunk) => sampler.add(chunk),
     });
@@ -144,7 +144,7 @@ export async function requestPages(
     const isDone = cursor === null || (!toEnd && pages.length === shownPages);
     next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
   }
-  const proof = run && (await planProof(target, client, run, { roots, notify }));
+  const proof = run && (await planProof(target, client, run, { roots, notify, runtime }));
   return { pages, last, proof };
 }
 

@@ -15,6 +15,7 @@ import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import type { AskMfaCode } from '../../../lib/aws/stack/credentials.ts';
 import { listen } from '../../support/service/loopback.ts';
@@ -133,6 +134,7 @@ async function statusCommand(
     stdout: { write: (chunk: string) => (stdout += chunk) },
     stderr: { isTTY, write },
     signal,
+    runtime: systemRuntime,
     program: 'npx --no -- report-exporter',
   });
   return { status, shown, stdout };

@@ -1,6 +1,7 @@
 import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { systemRuntime as runtime } from '../../../lib/core/clock.ts';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { initCommand } from '../../../lib/operator/commands/init.ts';
@@ -162,7 +163,15 @@ describe('the package of a new project', () => {
     const project = join(await aDirectory(), 'project');
     const stream = { write: () => true };
     const { signal } = new AbortController();
-    const context = { env: {}, stdin: Readable.from([]), stdout: stream, stderr: stream, signal, program: 'x' };
+    const context = {
+      env: {},
+      stdin: Readable.from([]),
+      stdout: stream,
+      stderr: stream,
+      signal,
+      runtime,
+      program: 'x',
+    };
     const call = { ...context, names: [project], options: {}, problems: [], version: '1', packageFolder };
     expect(await initCommand(call)).toBe(0);
     const { dependencies } = await readJson(project, 'package.json');

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import { runProgram } from '../../../bin/program.ts';
 import type { RunJson } from '../../../lib/operator/start-end.ts';
 import type { Manifest } from '../export/export-bench.ts';
@@ -70,6 +71,7 @@ export async function runInProcess(
     stdout,
     stderr,
     signal: new AbortController().signal,
+    runtime: systemRuntime,
     program: 'npx --no -- report-exporter',
   });
   return { status, signal: null, stdout: stdout.text(), stderr: stderr.text() };
