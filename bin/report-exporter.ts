@@ -5,9 +5,8 @@ import './compile-cache.ts';
 import { dirname } from 'node:path';
 
 ignoreSqliteWarning();
-const { exitStatuses, finishExchange } = await import('../lib/operator/context.ts');
+const { exitStatuses, finishExchange, processRuntime } = await import('../lib/operator/context.ts');
 const { runProgram } = await import('./program.ts');
-const { systemRuntime } = await import('../lib/core/clock.ts');
 const { programName } = await import('../lib/operator/program-name.ts');
 const { packageFile } = await import('./package-file.ts');
 
@@ -39,7 +38,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   stdout,
   stderr,
   signal: interruption.signal,
-  runtime: systemRuntime,
+  runtime: processRuntime,
   program,
 });
 // Operations in progress, such as reading a file, would keep an interrupted process alive.

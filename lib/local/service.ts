@@ -72,7 +72,8 @@ export function localService(
       const apiKey = runtime.randomHex(32);
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const { vendor = defaultVendor } = settings;
-      const simulator = await startSimulator({ vendor, apiKey, reports, seed: simulatedReports.seed });
+      const { seed } = simulatedReports;
+      const simulator = await startSimulator({ vendor, apiKey, reports, seed, now: runtime.now });
       notify(`Using a simulated service at ${simulator.baseUrl}`);
       const client = await clientOf(simulator.baseUrl, apiKey, directNetwork);
       return {

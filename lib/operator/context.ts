@@ -3,6 +3,7 @@
 import { Writable } from 'node:stream';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Runtime } from '../core/ports.ts';
+import { systemRuntime } from '../core/clock.ts';
 import type { ExportTarget, Target, UnreadableExport } from './target.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
@@ -12,6 +13,9 @@ import { errorLines, type Terminal, type TextStyle, textStyleFor, withProblemCou
 
 /** `usage` covers wrong options, settings and names; `interrupted` is 128 + SIGINT, as in a shell. */
 export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+
+/** The clock of the process. A test gives a command another one. */
+export const processRuntime: Runtime = systemRuntime;
 
 /** The process, as a command sees it. */
 export interface CommandContext {

@@ -69,19 +69,18 @@ export function serviceOutput({ name, output }: AService): ServiceOutput {
   };
 }
 
-function serviceMetadata({
-  name,
-  exports,
-  schedules = {},
-  settings,
-  version = settingsVersion,
-}: AService): ServiceMetadata {
+/** The settings of the service as they are parsed from a file. */
+export function parsedService({ name, exports, settings }: AService) {
   const given = {
     baseUrl: `https://${name}.example.com/`,
     ...(settings?.api === undefined && { vendor: 'ACME' }),
     ...settings,
   };
-  const parsed = aDeployment(given, ...exports.map((each) => (typeof each === 'string' ? { name: each } : each)));
+  return aDeployment(given, ...exports.map((each) => (typeof each === 'string' ? { name: each } : each)));
+}
+
+function serviceMetadata({ schedules = {}, version = settingsVersion, ...service }: AService): ServiceMetadata {
+  const parsed = parsedService(service);
   return {
     version: version as typeof settingsVersion,
     service: parsed.service,
@@ -197,7 +196,7 @@ export interface StackContent {
 /** Mocks the stack with its states, schedules and executions. */
 export function mockStack(content: StackContent): MockedAws {
   const { services, states = {}, entries = [], running = [] } = content;
-  const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
+  const { schedules: changeSchedules, changeItem = (item) => item } = content;
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
   const stored = Object.entries(states).flatMap(([service, list]) => list.map((state) => toStateItem(service, state)));
   const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
@@ -209,6 +208,19 @@ export function mockStack(content: StackContent): MockedAws {
     const entry = isOfStates ? undefined : entries.find((each) => each.export === exportName);
     return { Items: entry === undefined ? [] : [changeItem(toEntryItem(service, entry, 0))] };
   });
+  mockSchedules(mocked, services, changeSchedules);
+  mocked.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => ({
+    status: running.includes(executionArn) ? 'RUNNING' : 'ABORTED',
+  }));
+  return mocked;
+}
+
+/** Mocks the lists of schedules as they were deployed, or changed since. */
+export function mockSchedules(
+  { scheduler }: Pick<MockedAws, 'scheduler'>,
+  services: readonly AService[],
+  change: (schedules: ScheduleSummary[]) => ScheduleSummary[] = (each) => each,
+): void {
   for (const { name, schedules = {} } of services) {
     const list = Object.keys(schedules).map((Name): ScheduleSummary => ({
       Name,
@@ -216,12 +228,6 @@ export function mockStack(content: StackContent): MockedAws {
       CreationDate: new Date('2026-11-01T00:00:00Z'),
       LastModificationDate: new Date('2026-11-01T00:00:00Z'),
     }));
-    mocked.scheduler
-      .on(ListSchedulesCommand, { GroupName: `${name}-schedules` })
-      .resolves({ Schedules: changeSchedules(list) });
+    scheduler.on(ListSchedulesCommand, { GroupName: `${name}-schedules` }).resolves({ Schedules: change(list) });
   }
-  mocked.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => ({
-    status: running.includes(executionArn) ? 'RUNNING' : 'ABORTED',
-  }));
-  return mocked;
 }

@@ -73,7 +73,12 @@ export const monotonicNow = (): number => systemRuntime.monotonicNow() + skipped
 /** Runs one execution. */
 export async function execute(
   functions: Functions,
-  { name, input = {}, remainingMs = 60_000 }: { name: string; input?: unknown; remainingMs?: number },
+  {
+    name,
+    input = {},
+    remainingMs = 60_000,
+    machine = stateMachineArn,
+  }: { name: string; input?: unknown; remainingMs?: number; machine?: string },
 ): Promise<ExecutionResult> {
   const events: unknown[] = [];
   const history: ExecutionEvent[] = [];
@@ -82,7 +87,7 @@ export async function execute(
   const { promise: ended, resolve: end } = Promise.withResolvers<SimulatedExecution>();
   const stepFunctions = createStepFunctions({
     definition,
-    stateMachineArn,
+    stateMachineArn: machine,
     time,
     random: () => 0,
     async perform({ state, parameters }) {

@@ -1,0 +1,105 @@
+/** The situations of transcripts: each is a sentence, and what it does to the place. */
+
+import { readFileSync } from 'node:fs';
+import { apiSchema } from '../../lib/service/api/description.ts';
+import { nightly } from '../support/aws/mocked-stack.ts';
+import { simulateStack } from '../support/aws/simulated-stack.ts';
+import { always, errorResponse, type FaultScript, onPage, throttled } from '../support/service/faults.ts';
+import type { Place } from './place.ts';
+
+type Effect = (place: Place, ...values: string[]) => void | Promise<void>;
+
+const unitMs: Readonly<Record<string, number>> = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000 };
+const everyTime = { times: Number.POSITIVE_INFINITY };
+
+/** The values are what the groups of the expression match. */
+const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
+  [/^(\d+) (\w+?)s? later$/, (place, count, unit) => place.advance(Number(count) * (unitMs[unit ?? ''] ?? Number.NaN))],
+  [
+    /^The service has (\d+) reports$/,
+    async (place, count) => {
+      place.addReports(Number(count));
+      await place.startService();
+    },
+  ],
+  [
+    /^The API that (\S+) describes has (\d+) reports$/,
+    async (place, file, count) => {
+      place.addReports(Number(count));
+      const { services } = JSON.parse(readFileSync(file ?? '', 'utf8')) as { services: { acme: { api: object } } };
+      await place.startService(apiSchema.parse(services.acme.api));
+    },
+  ],
+  [/^(\d+) reports arrive$/, (place, count) => place.addReports(Number(count))],
+  [
+    /^It responds with (\d+) to every request$/,
+    (place, status) => setFaults(place, always(errorResponse(Number(status)))),
+  ],
+  [
+    /^It responds with (\d+) to page (\d+)$/,
+    (place, status, page) => setFaults(place, onPage(Number(page), errorResponse(Number(status)), everyTime)),
+  ],
+  [
+    /^It responds once with (\d+) to page (\d+)$/,
+    (place, status, page) => setFaults(place, onPage(Number(page), errorResponse(Number(status)))),
+  ],
+  [
+    /^It asks for a wait of (\d+) s before page (\d+)$/,
+    (place, seconds, page) => setFaults(place, onPage(Number(page), throttled(seconds ?? ''))),
+  ],
+  [/^It works again$/, (place) => setFaults(place, () => undefined)],
+  [/^The service is down$/, async (place) => await place.service?.close()],
+  [/^The service is up again$/, async (place) => await place.startService()],
+  [
+    /^Ctrl-C while page (\d+) is requested$/,
+    (place, page) =>
+      setFaults(place, (input) => {
+        if (input.page !== Number(page)) return undefined;
+        place.pressCtrlC();
+        return { until: new Promise(() => {}) };
+      }),
+  ],
+  [
+    /^Ctrl-C after (\d+) waits$/,
+    (place, count) => {
+      let left = Number(count);
+      place.onWait = () => {
+        left -= 1;
+        if (left === 0) place.pressCtrlC();
+      };
+    },
+  ],
+  [
+    /^The stack ReportExporter exports (.+) from the service$/,
+    (place, names) => {
+      const exports = (names ?? '').split(/, | and /).map((name) => ({ name, size: 2 }));
+      const [scheduled = { name: '' }] = exports;
+      const settings = { baseUrl: place.service?.baseUrl ?? '', filterUntil: 'date.lt' as const };
+      const service = { name: 'acme', exports, settings, schedules: { [scheduled.name]: nightly() } };
+      place.stack = simulateStack([service], place.runtime, place.env.REPORT_EXPORT_API_KEY ?? '');
+    },
+  ],
+  [/^Executions stay in progress$/, ({ stack }) => void Object.assign(stack ?? {}, { isHeld: true })],
+  [/^The executions end$/, async ({ stack }) => await stack?.release()],
+  [/^Someone stops the execution$/, ({ stack }) => stack?.stop()],
+  [
+    /^Someone deletes the last object whose key has (\S+)$/,
+    ({ stack, runtime }, part = '') => {
+      const key = [...(stack?.s3.objects.keys() ?? [])].findLast((each) => each.includes(part));
+      if (key === undefined) throw new Error(`The bucket has no object ${part}`);
+      stack?.s3.damage(key, undefined, runtime.now());
+    },
+  ],
+];
+
+const setFaults = (place: Place, faults: FaultScript): void => void (place.faults = faults);
+
+/** @throws Error if there is no such situation */
+export async function applySituation(text: string, place: Place): Promise<void> {
+  const sentence = text.replace(/\.$/, '');
+  for (const [expression, effect] of situations) {
+    const found = expression.exec(sentence);
+    if (found !== null) return await effect(place, ...found.slice(1));
+  }
+  throw new Error(`situations.ts has no situation "${sentence}"`);
+}
