@@ -118,7 +118,7 @@ const bucketSchema = object({
     { page: 'aws.md#age-of-pages' },
   ),
   compression: optionalField(
-    'How the pages of new runs are compressed: `gzip` stores each page as a gzip file of its own. Without it, pages are stored as the service sends them.',
+    'How the pages of new runs are compressed: each is a gzip file of its own. Without it, pages are stored as the service sends them.',
     z.enum(['gzip'], 'must be gzip; leave it out to store pages as the service sends them'),
     { page: 'consumers.md#compressed-pages' },
   ),
@@ -131,7 +131,7 @@ const bucketSchema = object({
     { example: kmsKeyExample },
   ),
   serverSideEncryption: optionalField(
-    'The encryption header of every write, which some bucket policies require. Without it, the bucket encrypts as it does by default. With a KMS key, the header is sent anyway.',
+    'The encryption header of every write, which some bucket policies require. Without it, the bucket encrypts as it does by default.',
     z.enum(['AES256'], 'must be AES256; for encryption with a KMS key, set kmsKeyArn'),
     { page: 'aws.md#an-existing-bucket' },
   ),
@@ -148,7 +148,7 @@ const alarmsSchema = object({
     { example: 'arn:aws:sns:eu-central-1:111122223333:alarms' },
   ),
   runbookUrl: optionalField(
-    'The address of docs/runbook.md for operators, to which the description of each alarm adds its section. Without it, the path of the runbook in the package.',
+    'The address of docs/runbook.md, for the description of each alarm. Without it, the path of the runbook in the package.',
     text(/^https?:\/\/[^\s#]{1,190}$/, 'must be an http or https address of at most 190 characters without a #'),
     { example: 'https://wiki.example.com/report-exporter' },
   ),

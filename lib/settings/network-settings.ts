@@ -69,27 +69,25 @@ const pathSchema = checkedText((path) =>
 
 const tlsSchema = object({
   ca: optionalField(
-    'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file. Without it, the public ones.',
+    'The only trusted certificate authorities: PEM text, or the path of a PEM file, relative to the settings file. Without it, the public ones.',
     caSchema,
     { example: 'certificates/ca.pem' },
   ),
   clientCertificateSecret: optionalField(
-    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted key, `passphrase`.',
+    'On AWS: the name or complete ARN of a secret with the JSON fields `cert`, `key` and, for an encrypted key, `passphrase`.',
     secretIdSchema,
     { example: 'acme/client-certificate' },
   ),
   clientCertificate: optionalField(
-    'On this machine: the path of a PEM file with the client certificate, relative to the settings file.',
+    'On this machine: the PEM file of the client certificate, relative to the settings file.',
     pathSchema,
     { example: 'certificates/client.pem' },
   ),
-  clientKey: optionalField(
-    'On this machine: the path of a PEM file with the key of the client certificate.',
-    pathSchema,
-    { example: 'certificates/client.key' },
-  ),
+  clientKey: optionalField('On this machine: the PEM file of its key.', pathSchema, {
+    example: 'certificates/client.key',
+  }),
   clientKeyPassphraseEnv: optionalField(
-    'On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.',
+    'On this machine: the environment variable with the passphrase of the key.',
     variableName('passphrase'),
     { example: 'ACME_KEY_PASSPHRASE' },
   ),
@@ -108,7 +106,7 @@ const tlsSchema = object({
 
 export const networkFields = {
   proxyUrl: optionalField(
-    'An HTTP proxy, http or https, through which the service is requested. It must not contain credentials.',
+    'The HTTP proxy (http or https) in front of the service, without credentials.',
     proxyUrlSchema,
     {
       example: 'http://proxy.example.com:3128',
@@ -116,13 +114,13 @@ export const networkFields = {
     },
   ),
   proxyCredentialsSecret: optionalField(
-    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the proxy.',
+    'On AWS: the name or complete ARN of a secret with the JSON fields `username` and `password`.',
     secretIdSchema,
     { example: 'acme/proxy', page: 'aws.md#a-proxy' },
   ),
   tls: optionalField('Certificates of the connection to the service.', tlsSchema, { page: 'aws.md#a-private-ca' }),
   headers: optionalField(
-    'Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.',
+    'Further headers of every request, at most 4096 bytes. They must not be secret.',
     headersSchema,
     { example: { 'X-Tenant': 'acme' }, page: 'aws.md#headers' },
   ),

@@ -73,7 +73,7 @@ export interface ServiceProps {
    */
   readonly vendor?: string | undefined;
   /**
-   * The headers that carry the secret, with `{secret}`, or a field of a secret in JSON: `{secret.apiKey}`.
+   * The headers with the secret: `{secret}`, or a field of its JSON, `{secret.apiKey}`.
    *
    * @default - the header of `vendor` with `{secret}`
    * @example {'X-ACME-API-KEY':'{secret.apiKey}','X-Gateway-Key':'{secret.gateway}'}
@@ -86,7 +86,7 @@ export interface ServiceProps {
    */
   readonly cursorIn?: 'query' | 'body' | undefined;
   /**
-   * Whether responses may be compressed with gzip. With false, a compressed page is a ContractError.
+   * Whether responses may be in gzip. With false, a compressed page is refused.
    *
    * @default true
    * @see `docs/service-contract.md#23-export-response`
@@ -123,16 +123,14 @@ export interface ServiceProps {
    */
   readonly maxPageBytes?: number | undefined;
   /**
-   * How many pages are requested at the same time, over all exports of the service; on this machine, by each process.
-   * Unit: pages.
+   * How many pages of the service are requested at the same time; on this machine, by each process. Unit: pages.
    *
    * @default - there is no limit
    * @see `docs/aws.md#politeness`
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
-   * The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and
-   * bounded runs need it.
+   * The condition of the filter that excludes a date and later ones. Slices, a lag and bounded runs need it.
    *
    * @example 'date.lt'
    * @see `docs/parallel-and-past.md#requirements`
@@ -147,22 +145,21 @@ export interface ServiceProps {
    */
   readonly rootElement?: string | undefined;
   /**
-   * The description of an API that is not the Report Export Service, with what its exports have in common.
+   * The description of another API: what its exports have in common.
    *
    * @default - the contract of the Report Export Service
    * @see `docs/apis.md`
    */
   readonly api?: ApiProps | undefined;
   /**
-   * An HTTP proxy, http or https, through which the service is requested. It must not contain credentials.
+   * The HTTP proxy (http or https) in front of the service, without credentials.
    *
    * @example 'http://proxy.example.com:3128'
    * @see `docs/aws.md#a-proxy`
    */
   readonly proxyUrl?: string | undefined;
   /**
-   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the
-   * proxy.
+   * On AWS: the name or complete ARN of a secret with the JSON fields `username` and `password`.
    *
    * @example 'acme/proxy'
    * @see `docs/aws.md#a-proxy`
@@ -175,7 +172,7 @@ export interface ServiceProps {
    */
   readonly tls?: TlsProps | undefined;
   /**
-   * Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.
+   * Further headers of every request, at most 4096 bytes. They must not be secret.
    *
    * @example {'X-Tenant':'acme'}
    * @see `docs/aws.md#headers`
@@ -208,19 +205,19 @@ export interface ServiceProps {
   readonly memoryMebibytes?: number | undefined;
 }
 
-/** The description of an API that is not the Report Export Service, with what its exports have in common. */
+/** The description of another API: what its exports have in common. */
 export interface ApiProps {
   /** What every request is. */
   readonly request?: ApiRequestProps | undefined;
   /**
-   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as
-   * seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
+   * How `{since}` and `{until}` are written: `iso` is `2026-11-20T02:00:00Z`, `iso-ms` has milliseconds, `epoch` and
+   * `epoch-ms` count from 1970.
    *
    * @example {'form':'yyyy-MM-dd HH:mm','zone':'Europe/Berlin'}
    * @see `docs/apis.md#dates`
    */
   readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | ApiDatesProps | null | undefined;
-  /** How requests are authenticated. The key itself is never in the settings. */
+  /** How requests are authenticated. */
   readonly auth: AuthProps;
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
@@ -238,47 +235,45 @@ export interface ApiProps {
   readonly when?: ApiWhenProps | undefined;
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export type AuthProps = AuthNoneProps | AuthKeyProps | AuthBasicProps | AuthBearerProps | AuthOauth2Props | AuthJwtProps | AuthLoginProps;
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthNoneProps {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'none';
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthKeyProps {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'key';
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
-   * `{token}`.
+   * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
    */
   readonly send: Readonly<Record<string, string>>;
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthBasicProps {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'basic';
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
-   * `{token}`.
+   * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
    * @default '{"Authorization":"Basic {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -286,17 +281,16 @@ export interface AuthBasicProps {
   readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthBearerProps {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'bearer';
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
-   * `{token}`.
+   * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
    * @default '{"Authorization":"Bearer {secret}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -304,12 +298,12 @@ export interface AuthBearerProps {
   readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthOauth2Props {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'oauth2';
   /**
@@ -325,16 +319,15 @@ export interface AuthOauth2Props {
    */
   readonly clientId: string;
   /**
-   * What is exchanged for a token: the client secret, or a refresh token, which the exchange may replace.
+   * What is exchanged for a token: the client secret or a refresh token.
    *
    * @default 'client_credentials'
    * @see `docs/procedures.md#refresh-tokens`
    */
   readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
   /**
-   * How the client proves who it is: its ID and secret by HTTP Basic, encoded as RFC 6749 says or, for servers that do
-   * not decode them, as they are; in the `body`; by an assertion that a private key signs; or `none`, for a client that
-   * has no secret.
+   * How the client proves who it is: by HTTP Basic (`basic-unencoded` for servers that do not decode it), in the
+   * `body`, by a signed assertion, or not at all.
    *
    * @default 'basic'
    */
@@ -346,7 +339,7 @@ export interface AuthOauth2Props {
    */
   readonly algorithm?: 'RS256' | 'PS256' | 'ES256' | undefined;
   /**
-   * The ID of the key, in the header `kid`.
+   * The ID of the key (`kid`).
    *
    * @default - none
    */
@@ -365,14 +358,13 @@ export interface AuthOauth2Props {
    */
   readonly scope?: string | undefined;
   /**
-   * Further fields of the request for a token, such as `audience` or `resource`. They are not secret.
+   * Further fields of the request for a token. They must not be secret.
    *
    * @example {'audience':'https://api.example.com'}
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined;
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
-   * `{token}`.
+   * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
    * @default '{"Authorization":"Bearer {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -380,12 +372,12 @@ export interface AuthOauth2Props {
   readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthJwtProps {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'jwt';
   /**
@@ -420,7 +412,7 @@ export interface AuthJwtProps {
    */
   readonly algorithm?: 'RS256' | 'PS256' | 'ES256' | undefined;
   /**
-   * The ID of the key, in the header `kid`.
+   * The ID of the key (`kid`).
    *
    * @default - none
    */
@@ -433,14 +425,13 @@ export interface AuthJwtProps {
    */
   readonly scope?: string | undefined;
   /**
-   * Further fields of the request for a token, such as `audience` or `resource`. They are not secret.
+   * Further fields of the request for a token. They must not be secret.
    *
    * @example {'audience':'https://api.example.com'}
    */
   readonly parameters?: Readonly<Record<string, string>> | undefined;
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
-   * `{token}`.
+   * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
    * @default '{"Authorization":"Bearer {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -448,22 +439,22 @@ export interface AuthJwtProps {
   readonly send?: Readonly<Record<string, string>> | undefined;
 }
 
-/** How requests are authenticated. The key itself is never in the settings. */
+/** How requests are authenticated. */
 export interface AuthLoginProps {
   /**
-   * How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2`
-   * exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key;
-   * `login` sends it to the service for a token.
+   * `key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.
+   *
+   * @see `docs/apis.md#authentication`
    */
   readonly kind: 'login';
   /**
-   * The path of the request for a token, below `baseUrl`. The request is a POST.
+   * The path of the POST for a token, below `baseUrl`.
    *
    * @example '/auth'
    */
   readonly path: string;
   /**
-   * Its JSON body, with `{secret}` or fields of a secret in JSON: `{secret.password}`.
+   * Its JSON body, with `{secret}` or fields of its JSON.
    *
    * @example {'user':'{secret.user}','password':'{secret.password}'}
    */
@@ -481,15 +472,14 @@ export interface AuthLoginProps {
    */
   readonly token: string;
   /**
-   * Where the response has the seconds until the token expires, or the instant.
+   * Where the response has the seconds until it expires, or the instant.
    *
    * @default - the token is used until the service rejects it
    * @example '/expires_in'
    */
   readonly expires?: string | undefined;
   /**
-   * The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or
-   * `{token}`.
+   * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
    * @default '{"Authorization":"Bearer {token}"}'
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
@@ -500,34 +490,33 @@ export interface AuthLoginProps {
 /** Certificates of the connection to the service. */
 export interface TlsProps {
   /**
-   * The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings
-   * file.
+   * The only trusted certificate authorities: PEM text, or the path of a PEM file, relative to the settings file.
    *
    * @default - the public ones
    * @example 'certificates/ca.pem'
    */
   readonly ca?: string | undefined;
   /**
-   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted
-   * key, `passphrase`.
+   * On AWS: the name or complete ARN of a secret with the JSON fields `cert`, `key` and, for an encrypted key,
+   * `passphrase`.
    *
    * @example 'acme/client-certificate'
    */
   readonly clientCertificateSecret?: string | undefined;
   /**
-   * On this machine: the path of a PEM file with the client certificate, relative to the settings file.
+   * On this machine: the PEM file of the client certificate, relative to the settings file.
    *
    * @example 'certificates/client.pem'
    */
   readonly clientCertificate?: string | undefined;
   /**
-   * On this machine: the path of a PEM file with the key of the client certificate.
+   * On this machine: the PEM file of its key.
    *
    * @example 'certificates/client.key'
    */
   readonly clientKey?: string | undefined;
   /**
-   * On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.
+   * On this machine: the environment variable with the passphrase of the key.
    *
    * @example 'ACME_KEY_PASSPHRASE'
    */
@@ -537,7 +526,7 @@ export interface TlsProps {
 /** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
 export interface ApiKeySecretProps {
   /**
-   * The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters.
+   * The name or complete ARN of an existing secret.
    *
    * @default - one is created
    * @example 'acme/api-key'
@@ -557,14 +546,13 @@ export interface ExportProps {
   /** Where the runs start. */
   readonly since?: SinceProps | undefined;
   /**
-   * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}`
-   * in its `api`.
+   * How a run is cut by the dates of its reports. Needs `filterUntil` of the service, or `{until}` in its `api`.
    *
    * @see `docs/parallel-and-past.md#slices`
    */
   readonly slices?: SlicesProps | undefined;
   /**
-   * Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep.
+   * Further fields of the filter beside `date.gte`: at most 64 KiB of JSON and 32 levels.
    *
    * @default {}
    * @example {'type':'daily'}
@@ -591,14 +579,13 @@ export interface ExportProps {
    */
   readonly size?: number | undefined;
   /**
-   * Whether a run that finds no reports is published and announced. With false it only moves the watermark.
+   * Whether a run without reports is published. With false, it only moves the watermark.
    *
    * @default true
    */
   readonly publishEmptyRuns?: boolean | undefined;
   /**
-   * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes`
-   * with `api`.
+   * What runs should find, except bounded ones. Reports must be counted.
    *
    * @see `docs/aws.md#expected-reports`
    */
@@ -637,8 +624,7 @@ export interface ExportProps {
    */
   readonly maxCursorRestarts?: number | undefined;
   /**
-   * The longest Retry-After that the function itself waits for. The state machine waits for longer ones. An ISO 8601
-   * duration.
+   * The longest Retry-After that the function itself waits for. An ISO 8601 duration.
    *
    * @default 'PT20S'
    */
@@ -650,7 +636,7 @@ export interface ExportProps {
    */
   readonly maxRetryAfter?: string | undefined;
   /**
-   * The number of waits of the state machine without a page in between. One more fails the run. Unit: waits.
+   * The longest series of waits without a page in between. One more fails the run. Unit: waits.
    *
    * @default 20
    */
@@ -669,8 +655,7 @@ export interface ExportProps {
    */
   readonly service?: string | undefined;
   /**
-   * What differs from the `api` of the service. Each field of `request`, `page` and `when` replaces that of the
-   * service; `dates`, `next` and `last` replace it as a whole; `null` removes it.
+   * What differs from the `api` of the service. `null` removes a part.
    *
    * @see `docs/apis.md`
    */
@@ -694,8 +679,8 @@ export interface SinceProps {
    */
   readonly overlap?: string | undefined;
   /**
-   * In place of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if
-   * that is earlier. An ISO 8601 duration.
+   * In place of `initial` and `overlap`: how far before its scheduled time a run starts, or at the watermark, if that
+   * is earlier. An ISO 8601 duration.
    *
    * @default - runs start at the watermark
    * @example 'P2D'
@@ -711,14 +696,10 @@ export interface SinceProps {
   readonly lag?: string | undefined;
 }
 
-/**
- * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in
- * its `api`.
- */
+/** How a run is cut by the dates of its reports. Needs `filterUntil` of the service, or `{until}` in its `api`. */
 export interface SlicesProps {
   /**
-   * How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for
-   * late reports. Unit: slices.
+   * How many slices of a run are requested at the same time. Unit: slices.
    *
    * @default 1
    * @example 8
@@ -734,10 +715,7 @@ export interface SlicesProps {
   readonly length?: string | undefined;
 }
 
-/**
- * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes`
- * with `api`.
- */
+/** What runs should find, except bounded ones. Reports must be counted. */
 export interface ExpectProps {
   /**
    * A run with fewer reports fails before it is published. Unit: reports.
@@ -747,7 +725,7 @@ export interface ExpectProps {
    */
   readonly minReports?: number | undefined;
   /**
-   * How long completed runs may have no reports before the alarm NoReports is raised. An ISO 8601 duration.
+   * How long completed runs may have no reports before the alarm NoReports. An ISO 8601 duration.
    *
    * @default - for ever
    * @example 'P2D'
@@ -784,8 +762,8 @@ export interface ScheduleProps {
    */
   readonly enabled?: boolean | undefined;
   /**
-   * The maximum age of the newest completed run before the alarm NotFresh: from PT10M to P7D, P14D for a weekly export,
-   * or `none` for no alarm. An ISO 8601 duration.
+   * The maximum age of the newest completed run before the alarm NotFresh: PT10M to P7D, or P14D for a weekly export.
+   * An ISO 8601 duration.
    *
    * @default 'none'
    * @example 'PT26H'
@@ -819,7 +797,7 @@ export interface BucketProps {
    */
   readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
   /**
-   * How the pages of new runs are compressed: `gzip` stores each page as a gzip file of its own.
+   * How the pages of new runs are compressed: each is a gzip file of its own.
    *
    * @default - pages are stored as the service sends them
    * @see `docs/consumers.md#compressed-pages`
@@ -841,7 +819,7 @@ export interface BucketProps {
   /**
    * The encryption header of every write, which some bucket policies require.
    *
-   * @default - the bucket encrypts as it does by default. With a KMS key, the header is sent anyway
+   * @default - the bucket encrypts as it does by default
    * @see `docs/aws.md#an-existing-bucket`
    */
   readonly serverSideEncryption?: 'AES256' | undefined;
@@ -864,7 +842,7 @@ export interface AlarmsProps {
    */
   readonly existingTopicArn?: string | undefined;
   /**
-   * The address of docs/runbook.md for operators, to which the description of each alarm adds its section.
+   * The address of docs/runbook.md, for the description of each alarm.
    *
    * @default - the path of the runbook in the package
    * @example 'https://wiki.example.com/report-exporter'
@@ -898,7 +876,7 @@ export interface NetworkProps {
 /** The part `api.request` of the settings. */
 export interface ApiRequestProps {
   /**
-   * The method: GET or POST.
+   * The method.
    *
    * @default 'GET'
    */
@@ -923,14 +901,13 @@ export interface ApiRequestProps {
    */
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
   /**
-   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of
-   * GraphQL, whose braces are no placeholders.
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
    *
    * @example {'from':'{since}','type':'{filter.type}'}
    */
   readonly body?: JsonObject | null | undefined;
   /**
-   * In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.
+   * In place of `body`: the fields of a form, by name.
    *
    * @example {'oldest':'{since}','latest':'{until}'}
    */
@@ -947,10 +924,9 @@ export interface ApiDatesProps {
    */
   readonly form: string;
   /**
-   * The time zone in which the API reads dates, by its IANA name.
+   * The time zone in which the API reads dates, by its IANA name. Slices and bounded runs need it.
    *
-   * @default - the API may read them in any zone: requests begin 12 hours earlier and end 14 hours later, so that no
-   * report is missed and some come twice. Slices and bounded runs need it
+   * @default - requests begin 12 hours earlier and end 14 hours later
    * @example 'America/Los_Angeles'
    */
   readonly zone?: string | undefined;
@@ -961,10 +937,7 @@ export type ApiNextProps = ApiNextHeaderProps | ApiNextLinkProps | ApiNextBodyPr
 
 /** The part `api.next` of the settings. */
 export interface ApiNextHeaderProps {
-  /**
-   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
-   * are counted (`count`), or there is only one (`none`).
-   */
+  /** Where a response has the next page. With `count`, pages are counted; with `none`, there is only one. */
   readonly from: 'header';
   /**
    * The name of the header.
@@ -973,22 +946,22 @@ export interface ApiNextHeaderProps {
    */
   readonly at: string;
   /**
-   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is
-   * the URL of the next page, which must have the origin of the service.
+   * Where the next request sends the cursor; or `url`, if it is the URL of the next page, with the origin of the
+   * service.
    *
    * @default - `request` has `{cursor}`
    * @example {'query':'cursor'}
    */
   readonly to?: 'url' | ApiNextToProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
-   * place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`. `{cursor}` in them takes the place of `to`. For a
+   * POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
   readonly request?: ApiNextRequestProps | undefined;
   /**
-   * Whether the last page may have a next page, which is ignored: `last` alone decides.
+   * Whether the last page may have a next page, which is ignored.
    *
    * @default - false
    */
@@ -997,10 +970,7 @@ export interface ApiNextHeaderProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextLinkProps {
-  /**
-   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
-   * are counted (`count`), or there is only one (`none`).
-   */
+  /** Where a response has the next page. With `count`, pages are counted; with `none`, there is only one. */
   readonly from: 'link';
   /**
    * The relation of the link to the next page.
@@ -1015,14 +985,14 @@ export interface ApiNextLinkProps {
    */
   readonly to?: 'url' | ApiNextToLinkProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
-   * place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`. `{cursor}` in them takes the place of `to`. For a
+   * POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
   readonly request?: ApiNextRequestProps | undefined;
   /**
-   * Whether the last page may have a next page, which is ignored: `last` alone decides.
+   * Whether the last page may have a next page, which is ignored.
    *
    * @default - false
    */
@@ -1031,10 +1001,7 @@ export interface ApiNextLinkProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextBodyProps {
-  /**
-   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
-   * are counted (`count`), or there is only one (`none`).
-   */
+  /** Where a response has the next page. With `count`, pages are counted; with `none`, there is only one. */
   readonly from: 'body';
   /**
    * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as
@@ -1044,22 +1011,22 @@ export interface ApiNextBodyProps {
    */
   readonly at: string;
   /**
-   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is
-   * the URL of the next page, which must have the origin of the service.
+   * Where the next request sends the cursor; or `url`, if it is the URL of the next page, with the origin of the
+   * service.
    *
    * @default - `request` has `{cursor}`
    * @example {'query':'cursor'}
    */
   readonly to?: 'url' | ApiNextToProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
-   * place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`. `{cursor}` in them takes the place of `to`. For a
+   * POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
   readonly request?: ApiNextRequestProps | undefined;
   /**
-   * Whether the last page may have a next page, which is ignored: `last` alone decides.
+   * Whether the last page may have a next page, which is ignored.
    *
    * @default - false
    */
@@ -1068,10 +1035,7 @@ export interface ApiNextBodyProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextReportProps {
-  /**
-   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
-   * are counted (`count`), or there is only one (`none`).
-   */
+  /** Where a response has the next page. With `count`, pages are counted; with `none`, there is only one. */
   readonly from: 'report';
   /**
    * The path of a field in each report: the cursor is that of the last report of the page.
@@ -1080,16 +1044,16 @@ export interface ApiNextReportProps {
    */
   readonly at: string;
   /**
-   * Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is
-   * the URL of the next page, which must have the origin of the service.
+   * Where the next request sends the cursor; or `url`, if it is the URL of the next page, with the origin of the
+   * service.
    *
    * @default - `request` has `{cursor}`
    * @example {'query':'cursor'}
    */
   readonly to?: 'url' | ApiNextToProps | undefined;
   /**
-   * Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the
-   * place of `to`. For a POST whose next page is a URL, `method` is required.
+   * Fields that further requests have in place of those of `request`. `{cursor}` in them takes the place of `to`. For a
+   * POST whose next page is a URL, `method` is required.
    *
    * @example {'path':'/v2/items/continue','body':{'cursor':'{cursor}'}}
    */
@@ -1098,10 +1062,7 @@ export interface ApiNextReportProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextCountProps {
-  /**
-   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
-   * are counted (`count`), or there is only one (`none`).
-   */
+  /** Where a response has the next page. With `count`, pages are counted; with `none`, there is only one. */
   readonly from: 'count';
   /**
    * Where requests send the number.
@@ -1116,22 +1077,19 @@ export interface ApiNextCountProps {
    */
   readonly first?: number | undefined;
   /**
-   * What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the
-   * page had.
+   * What each further request adds to it. `reports`, for an offset, is how many the page had.
    *
    * @default 1
    */
   readonly step?: number | 'reports' | undefined;
   /**
-   * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the
-   * number after the slash.
+   * Where every page has the number of all reports: a path in the body, or a header.
    *
    * @example '/total'
    */
   readonly total: TotalProps;
   /**
-   * Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses
-   * this request or repeats its last page, the total alone decides.
+   * Whether the page after the last one is requested, which must have no reports.
    *
    * @default true
    */
@@ -1141,14 +1099,14 @@ export interface ApiNextCountProps {
 /** Where requests send the number. */
 export interface ToProps {
   /**
-   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of
-   * the URL of the next page, or the fields of an object, lie over those of the request.
+   * The name of the parameter. With `*`, the parameters of the URL of the next page, or the fields of an object,
+   * replace those of the request.
    *
    * @example 'cursor'
    */
   readonly query?: string | undefined;
   /**
-   * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
+   * The JSON Pointer of a field of the body.
    *
    * @example '/cursor'
    */
@@ -1161,16 +1119,10 @@ export interface ToProps {
   readonly form?: string | undefined;
 }
 
-/**
- * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number
- * after the slash.
- */
+/** Where every page has the number of all reports: a path in the body, or a header. */
 export type TotalProps = string | TotalHeaderProps;
 
-/**
- * Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number
- * after the slash.
- */
+/** Where every page has the number of all reports: a path in the body, or a header. */
 export interface TotalHeaderProps {
   /**
    * The name of the header.
@@ -1182,18 +1134,15 @@ export interface TotalHeaderProps {
 
 /** The part `api.next` of the settings. */
 export interface ApiNextNoneProps {
-  /**
-   * Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages
-   * are counted (`count`), or there is only one (`none`).
-   */
+  /** Where a response has the next page. With `count`, pages are counted; with `none`, there is only one. */
   readonly from: 'none';
 }
 
 /** The part `api.next.to` of the settings. */
 export interface ApiNextToProps {
   /**
-   * The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of
-   * the URL of the next page, or the fields of an object, lie over those of the request.
+   * The name of the parameter. With `*`, the parameters of the URL of the next page, or the fields of an object,
+   * replace those of the request.
    *
    * @example 'cursor'
    */
@@ -1205,7 +1154,7 @@ export interface ApiNextToProps {
    */
   readonly header?: string | undefined;
   /**
-   * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
+   * The JSON Pointer of a field of the body.
    *
    * @example '/cursor'
    */
@@ -1221,7 +1170,7 @@ export interface ApiNextToProps {
 /** The part `api.next.request` of the settings. */
 export interface ApiNextRequestProps {
   /**
-   * The method: GET or POST.
+   * The method.
    *
    * @default 'GET'
    */
@@ -1246,14 +1195,13 @@ export interface ApiNextRequestProps {
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /**
-   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of
-   * GraphQL, whose braces are no placeholders.
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
    *
    * @example {'from':'{since}','type':'{filter.type}'}
    */
   readonly body?: JsonObject | undefined;
   /**
-   * In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.
+   * In place of `body`: the fields of a form, by name.
    *
    * @example {'oldest':'{since}','latest':'{until}'}
    */
@@ -1269,7 +1217,7 @@ export interface ApiNextToLinkProps {
 /** The part `condition` of the settings. */
 export interface ConditionProps {
   /**
-   * The path of a value in the body. An empty text is the whole document, and the only path in CSV, NDJSON and bytes.
+   * The path of a value in the body. An empty text is the whole document.
    *
    * @example '/has_more'
    */
@@ -1289,15 +1237,14 @@ export interface ConditionProps {
   /** In place of these: the page has no reports. */
   readonly reports?: 0 | undefined;
   /**
-   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the
-   * request sent in the place of the cursor.
+   * The value there, or any of a list. null is nothing, and `{cursor}` is the cursor of the request.
    *
    * @default - anything but nothing
    * @example false
    */
   readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
   /**
-   * In place of `is`: something is there, and it is none of these values.
+   * In place of `is`: something else is there.
    *
    * @example 0
    */
@@ -1313,11 +1260,11 @@ export interface ConditionProps {
 
 /** The part `api.page` of the settings. */
 export interface ApiPageProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  /** All but `bytes` are checked for completeness, and their reports are counted. */
   readonly format?: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes' | null | undefined;
   /**
-   * Where the reports are: in JSON, the JSON Pointer of a list, followed by `/*`; in XML, a path of elements. In CSV,
-   * `/*` says that the first row is a report, too.
+   * Where the reports are: in JSON, the path of a list and `/*`; in XML, a path of elements; in CSV, `/*` if the first
+   * row is a report.
    *
    * @default - in XML the child elements of the root, and in CSV the rows after the first
    * @example '/data/*'
@@ -1351,7 +1298,7 @@ export interface ApiPageProps {
    */
   readonly types?: readonly string[] | null | undefined;
   /**
-   * The statuses of pages: 200, 201, 203, 206.
+   * The statuses of pages.
    *
    * @default - 200
    * @example [200,206]
@@ -1362,31 +1309,31 @@ export interface ApiPageProps {
 /** The part `api.when` of the settings. */
 export interface ApiWhenProps {
   /**
-   * Too many requests, or not ready yet, as status 429.
+   * As status 429: the run waits.
    *
    * @example {'at':'/errors/0/code','is':'THROTTLED'}
    */
   readonly throttled?: ConditionThrottledProps | readonly ConditionThrottledProps[] | null | undefined;
   /**
-   * The credentials are not accepted any more, as status 401: they are renewed once.
+   * As status 401: the credentials are renewed once.
    *
    * @example {'at':'/code','is':190}
    */
   readonly tokenExpired?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /**
-   * The cursor is not accepted any more: the run starts over. Not asked on page 1.
+   * The cursor has expired: the run starts over. Not asked on page 1.
    *
    * @example {'at':'/error','is':'expired'}
    */
   readonly cursorExpired?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /**
-   * An error: the page is a ContractError, which quotes the value.
+   * An error, which is quoted. The page is refused.
    *
    * @example {'at':'/error'}
    */
   readonly error?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /**
-   * The page has no reports. Asked only if its list is missing or null, so it may name what stands on every page.
+   * The page has no reports. Asked only if its list is missing or null.
    *
    * @example {'at':'/total','is':0}
    */
@@ -1396,7 +1343,7 @@ export interface ApiWhenProps {
 /** The part `condition.throttled` of the settings. */
 export interface ConditionThrottledProps {
   /**
-   * The path of a value in the body. An empty text is the whole document, and the only path in CSV, NDJSON and bytes.
+   * The path of a value in the body. An empty text is the whole document.
    *
    * @example '/has_more'
    */
@@ -1416,15 +1363,14 @@ export interface ConditionThrottledProps {
   /** In place of these: the page has no reports. */
   readonly reports?: 0 | undefined;
   /**
-   * The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the
-   * request sent in the place of the cursor.
+   * The value there, or any of a list. null is nothing, and `{cursor}` is the cursor of the request.
    *
    * @default - anything but nothing
    * @example false
    */
   readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
   /**
-   * In place of `is`: something is there, and it is none of these values.
+   * In place of `is`: something else is there.
    *
    * @example 0
    */
@@ -1437,7 +1383,7 @@ export interface ConditionThrottledProps {
    */
   readonly status?: number | readonly number[] | undefined;
   /**
-   * Where the response says how long to wait: a path in the body, or a header, with seconds or a date.
+   * Where the response says how long: a path or a header, with seconds or a date.
    *
    * @default - `Retry-After`, or a delay that grows
    * @example '/retry_after'
@@ -1445,10 +1391,10 @@ export interface ConditionThrottledProps {
   readonly wait?: WaitProps | undefined;
 }
 
-/** Where the response says how long to wait: a path in the body, or a header, with seconds or a date. */
+/** Where the response says how long: a path or a header, with seconds or a date. */
 export type WaitProps = string | WaitHeaderProps;
 
-/** Where the response says how long to wait: a path in the body, or a header, with seconds or a date. */
+/** Where the response says how long: a path or a header, with seconds or a date. */
 export interface WaitHeaderProps {
   /**
    * The name of the header.
@@ -1463,8 +1409,8 @@ export interface ExportsApiProps {
   /** What every request is. */
   readonly request?: ApiRequestProps | undefined;
   /**
-   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as
-   * seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.
+   * How `{since}` and `{until}` are written: `iso` is `2026-11-20T02:00:00Z`, `iso-ms` has milliseconds, `epoch` and
+   * `epoch-ms` count from 1970.
    *
    * @example {'form':'yyyy-MM-dd HH:mm','zone':'Europe/Berlin'}
    * @see `docs/apis.md#dates`

@@ -48,7 +48,7 @@ export const scheduleSettingsSchema = object({
   enabled: field('Whether the schedule starts runs.', z._default(flag(), true)),
   // `none` by default: an alarm that is on for no reason is soon ignored, and no right age is known.
   freshness: field(
-    'The maximum age of the newest completed run before the alarm NotFresh: from PT10M to P7D, P14D for a weekly export, or `none` for no alarm.',
+    'The maximum age of the newest completed run before the alarm NotFresh: PT10M to P7D, or P14D for a weekly export.',
     z.prefault(
       z.union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError),
       'none',

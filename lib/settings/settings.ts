@@ -65,7 +65,7 @@ const serviceFields = {
     { example: 'ACME' },
   ),
   send: optionalField(
-    'The headers that carry the secret, with `{secret}`, or a field of a secret in JSON: `{secret.apiKey}`. Without it, the header of `vendor` with `{secret}`.',
+    'The headers with the secret: `{secret}`, or a field of its JSON, `{secret.apiKey}`. Without it, the header of `vendor` with `{secret}`.',
     sendSchema,
     { example: { 'X-ACME-API-KEY': '{secret.apiKey}', 'X-Gateway-Key': '{secret.gateway}' } },
   ),
@@ -74,7 +74,7 @@ const serviceFields = {
     z.enum(['query', 'body'], 'must be query or body'),
   ),
   compression: field(
-    'Whether responses may be compressed with gzip. With false, a compressed page is a ContractError.',
+    'Whether responses may be in gzip. With false, a compressed page is refused.',
     z._default(flag(), true),
     { page: 'service-contract.md#23-export-response' },
   ),
@@ -84,12 +84,12 @@ const serviceFields = {
   totalTimeout: field('The time for a whole request, at most P1D.', timeout('PT4M')),
   maxPageBytes: field('The maximum size of a page.', z._default(positiveInteger, 256 * mebibyte), { unit: 'bytes' }),
   maxConcurrentPages: optionalField(
-    'How many pages are requested at the same time, over all exports of the service; on this machine, by each process. Without it, there is no limit.',
+    'How many pages of the service are requested at the same time; on this machine, by each process. Without it, there is no limit.',
     wholeNumber(1, 100),
     { unit: 'pages', page: 'aws.md#politeness' },
   ),
   filterUntil: optionalField(
-    'The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and bounded runs need it.',
+    'The condition of the filter that excludes a date and later ones. Slices, a lag and bounded runs need it.',
     z.string().check(
       z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
       z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
@@ -106,7 +106,7 @@ const serviceFields = {
     { example: 'reports', page: 'runbook.md#contracterror' },
   ),
   api: optionalField(
-    'The description of an API that is not the Report Export Service, with what its exports have in common. Without it, the contract of the Report Export Service.',
+    'The description of another API: what its exports have in common. Without it, the contract of the Report Export Service.',
     serviceApiSchema,
     { page: 'apis.md' },
   ),
@@ -115,7 +115,7 @@ const serviceFields = {
     'The secret on AWS with the API key, or with what else `send` or `api.auth` needs.',
     object({
       existing: optionalField(
-        'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
+        'The name or complete ARN of an existing secret. Without it, one is created.',
         text(secretIdPattern, secretIdProblem),
         { example: 'acme/api-key' },
       ),
@@ -166,7 +166,7 @@ const sinceSchema = object(
       example: 'PT1H',
     }),
     lookbackWindow: optionalField(
-      'In place of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier. Without it, runs start at the watermark.',
+      'In place of `initial` and `overlap`: how far before its scheduled time a run starts, or at the watermark, if that is earlier. Without it, runs start at the watermark.',
       longerThanZero,
       { example: 'P2D' },
     ),
@@ -177,14 +177,10 @@ const sinceSchema = object(
 
 const slicesSchema = object(
   {
-    parallel: field(
-      'How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for late reports.',
-      countUpTo(maxParallel, 1),
-      {
-        unit: 'slices',
-        example: 8,
-      },
-    ),
+    parallel: field('How many slices of a run are requested at the same time.', countUpTo(maxParallel, 1), {
+      unit: 'slices',
+      example: 8,
+    }),
     length: optionalField(
       'How long a slice is: whole minutes; whole days if the `dates` of the API have no time, or a `zone`. Without it, each run chooses it.',
       durationSchema.check(z.refine((ms) => ms > 0 && ms % 60_000 === 0, 'must be whole minutes, such as PT1H')),
@@ -204,7 +200,7 @@ const expectSchema = object(
       { unit: 'reports', example: 100 },
     ),
     reportsEvery: optionalField(
-      'How long completed runs may have no reports before the alarm NoReports is raised. Without it, for ever.',
+      'How long completed runs may have no reports before the alarm NoReports. Without it, for ever.',
       longerThanZero,
       { example: 'P2D' },
     ),
@@ -228,12 +224,12 @@ const exportFields = {
   ),
   since: field('Where the runs start.', z.prefault(sinceSchema, {})),
   slices: field(
-    'How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`.',
+    'How a run is cut by the dates of its reports. Needs `filterUntil` of the service, or `{until}` in its `api`.',
     z.prefault(slicesSchema, {}),
     { page: 'parallel-and-past.md#slices' },
   ),
   filter: field(
-    'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep.',
+    'Further fields of the filter beside `date.gte`: at most 64 KiB of JSON and 32 levels.',
     z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
     { example: { type: 'daily' }, page: 'service-contract.md#21-export-request' },
   ),
@@ -245,14 +241,12 @@ const exportFields = {
     { unit: 'reports', example: 10 },
   ),
   publishEmptyRuns: field(
-    'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
+    'Whether a run without reports is published. With false, it only moves the watermark.',
     z._default(flag(), true),
   ),
-  expect: optionalField(
-    'What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`.',
-    expectSchema,
-    { page: 'aws.md#expected-reports' },
-  ),
+  expect: optionalField('What runs should find, except bounded ones. Reports must be counted.', expectSchema, {
+    page: 'aws.md#expected-reports',
+  }),
   maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger, {
     unit: 'pages',
     example: 100_000,
@@ -278,7 +272,7 @@ const exportFields = {
     { unit: 'restarts' },
   ),
   maxInlineWait: field(
-    'The longest Retry-After that the function itself waits for. The state machine waits for longer ones.',
+    'The longest Retry-After that the function itself waits for.',
     z.prefault(durationSchema, 'PT20S'),
   ),
   maxRetryAfter: field(
@@ -286,17 +280,15 @@ const exportFields = {
     z.prefault(durationSchema.check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')), 'PT6H'),
   ),
   maxConsecutiveWaits: field(
-    'The number of waits of the state machine without a page in between. One more fails the run.',
+    'The longest series of waits without a page in between. One more fails the run.',
     countUpTo(100, 20),
     { unit: 'waits' },
   ),
   schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
   service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
-  api: optionalField(
-    'What differs from the `api` of the service. Each field of `request`, `page` and `when` replaces that of the service; `dates`, `next` and `last` replace it as a whole; `null` removes it.',
-    exportApiSchema,
-    { page: 'apis.md' },
-  ),
+  api: optionalField('What differs from the `api` of the service. `null` removes a part.', exportApiSchema, {
+    page: 'apis.md',
+  }),
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = object(exportFields, { error: orExample('{"name": "nightly"}') });

@@ -31,7 +31,7 @@ const statusSchema = z.int('must be a status, such as 403').check(z.minimum(200)
 
 const partFields = {
   at: optionalField(
-    'The path of a value in the body. An empty text is the whole document, and the only path in CSV, NDJSON and bytes.',
+    'The path of a value in the body. An empty text is the whole document.',
     z.string().check(z.maxLength(1_000, 'must have at most 1,000 characters')),
     { example: '/has_more' },
   ),
@@ -43,11 +43,11 @@ const partFields = {
   ),
   reports: optionalField('In place of these: the page has no reports.', z.literal(0, 'must be 0')),
   is: optionalField(
-    'The value there, or a list of values: texts, numbers, booleans, null for nothing, or `{cursor}` for what the request sent in the place of the cursor. Without it, anything but nothing.',
+    'The value there, or any of a list. null is nothing, and `{cursor}` is the cursor of the request. Without it, anything but nothing.',
     valuesSchema,
     { example: false },
   ),
-  not: optionalField('In place of `is`: something is there, and it is none of these values.', valuesSchema, {
+  not: optionalField('In place of `is`: something else is there.', valuesSchema, {
     example: 0,
   }),
   status: optionalField(

@@ -56,7 +56,7 @@ function findFormProblem(form: string): string | undefined {
 }
 
 const zone = optionalField(
-  'The time zone in which the API reads dates, by its IANA name. Without it, the API may read them in any zone: requests begin 12 hours earlier and end 14 hours later, so that no report is missed and some come twice. Slices and bounded runs need it.',
+  'The time zone in which the API reads dates, by its IANA name. Slices and bounded runs need it. Without it, requests begin 12 hours earlier and end 14 hours later.',
   checkedText((name) => (isTimeZone(name) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin')),
   { example: 'America/Los_Angeles' },
 );
@@ -64,7 +64,7 @@ const zone = optionalField(
 const names = ['iso', 'iso-ms', 'epoch', 'epoch-ms', dateForm] as const satisfies (InstantForm | typeof dateForm)[];
 
 export const datesSchema = field(
-  'How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as dates. `{since}` is rounded down, and `{until}` up.',
+  'How `{since}` and `{until}` are written: `iso` is `2026-11-20T02:00:00Z`, `iso-ms` has milliseconds, `epoch` and `epoch-ms` count from 1970.',
   z.union(
     [
       z.enum(names),

@@ -80,7 +80,7 @@ const { request, dates, ...others } = sharedFields;
 export const serviceApiSchema = object({
   request,
   dates,
-  auth: field('How requests are authenticated. The key itself is never in the settings.', authSchema),
+  auth: field('How requests are authenticated.', authSchema),
   ...others,
 });
 /** The description of an export. Fields of `request`, `page` and `when` replace the service's; `null` removes one. */

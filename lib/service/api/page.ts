@@ -52,11 +52,11 @@ const status = z.readonly(
 /** All fields of all formats: a service has defaults for its exports. */
 export const pageFields = {
   format: optionalField(
-    'What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted.',
+    'All but `bytes` are checked for completeness, and their reports are counted.',
     z.enum(formats, `must be one of ${formats.join(', ')}`),
   ),
   reports: optionalField(
-    'Where the reports are: in JSON, the JSON Pointer of a list, followed by `/*`; in XML, a path of elements. In CSV, `/*` says that the first row is a report, too. Without it, in XML the child elements of the root, and in CSV the rows after the first.',
+    'Where the reports are: in JSON, the path of a list and `/*`; in XML, a path of elements; in CSV, `/*` if the first row is a report. Without it, in XML the child elements of the root, and in CSV the rows after the first.',
     z.string(),
     { example: '/data/*' },
   ),
@@ -75,7 +75,7 @@ export const pageFields = {
   types: optionalField('The content types of pages. Without it, those of the format.', types, {
     example: ['application/vnd.acme+json'],
   }),
-  status: optionalField('The statuses of pages: 200, 201, 203, 206. Without it, 200.', status, {
+  status: optionalField('The statuses of pages. Without it, 200.', status, {
     example: [200, 206],
   }),
 };

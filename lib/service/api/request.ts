@@ -132,10 +132,7 @@ function requestFieldsWith(withCursor: boolean) {
     ),
   );
   return {
-    method: optionalField(
-      'The method: GET or POST. Without it, `GET`.',
-      z.enum(['GET', 'POST'], 'must be GET or POST'),
-    ),
+    method: optionalField('The method. Without it, `GET`.', z.enum(['GET', 'POST'], 'must be GET or POST')),
     path: optionalField('The path, after that of `baseUrl`. A query in it is sent with every request.', path, {
       example: '/api/v1/logs',
     }),
@@ -146,15 +143,13 @@ function requestFieldsWith(withCursor: boolean) {
       example: { Accept: 'application/json; version=2' },
     }),
     body: optionalField(
-      'The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.',
+      'The JSON body of a POST. A field whose placeholder has no value is left out.',
       jsonObject(bodyProblems(withCursor)),
       { example: { from: '{since}', type: '{filter.type}' } },
     ),
-    form: optionalField(
-      'In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.',
-      parameters,
-      { example: { oldest: '{since}', latest: '{until}' } },
-    ),
+    form: optionalField('In place of `body`: the fields of a form, by name.', parameters, {
+      example: { oldest: '{since}', latest: '{until}' },
+    }),
   };
 }
 

@@ -28,7 +28,7 @@ import { reportsIn, statusesOfPages } from './page.ts';
 import { jsonPath, listPath, problemOfPath, xmlPath } from './paths.ts';
 
 const wait = optionalField(
-  'Where the response says how long to wait: a path in the body, or a header, with seconds or a date. Without it, `Retry-After`, or a delay that grows.',
+  'Where the response says how long: a path or a header, with seconds or a date. Without it, `Retry-After`, or a delay that grows.',
   oneTypeOf(
     [
       z.string().check(z.minLength(1, 'must not be empty')),
@@ -43,27 +43,21 @@ const throttledSchema = conditionOf('condition.throttled', { wait });
 export type ThrottledPart = ConditionPart & { readonly wait?: string | { readonly header: string } | undefined };
 
 export const whenFields = {
-  throttled: optionalField('Too many requests, or not ready yet, as status 429.', throttledSchema, {
+  throttled: optionalField('As status 429: the run waits.', throttledSchema, {
     example: { at: '/errors/0/code', is: 'THROTTLED' },
   }),
-  tokenExpired: optionalField(
-    'The credentials are not accepted any more, as status 401: they are renewed once.',
-    conditionSchema,
-    { example: { at: '/code', is: 190 } },
-  ),
-  cursorExpired: optionalField(
-    'The cursor is not accepted any more: the run starts over. Not asked on page 1.',
-    conditionSchema,
-    { example: { at: '/error', is: 'expired' } },
-  ),
-  error: optionalField('An error: the page is a ContractError, which quotes the value.', conditionSchema, {
+  tokenExpired: optionalField('As status 401: the credentials are renewed once.', conditionSchema, {
+    example: { at: '/code', is: 190 },
+  }),
+  cursorExpired: optionalField('The cursor has expired: the run starts over. Not asked on page 1.', conditionSchema, {
+    example: { at: '/error', is: 'expired' },
+  }),
+  error: optionalField('An error, which is quoted. The page is refused.', conditionSchema, {
     example: { at: '/error' },
   }),
-  empty: optionalField(
-    'The page has no reports. Asked only if its list is missing or null, so it may name what stands on every page.',
-    conditionSchema,
-    { example: { at: '/total', is: 0 } },
-  ),
+  empty: optionalField('The page has no reports. Asked only if its list is missing or null.', conditionSchema, {
+    example: { at: '/total', is: 0 },
+  }),
 };
 
 export const whenSchema = object(whenFields);

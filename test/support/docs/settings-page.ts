@@ -23,6 +23,7 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: Schema | false;
+  readonly minProperties?: number;
   /** `#/$defs/condition`. */
   readonly $ref?: string;
   readonly $defs?: Readonly<Record<string, Schema>>;
@@ -66,67 +67,105 @@ const instantPattern = toSchema(instantSchema).pattern;
 /** The page, as Markdown. */
 export function settingsPage(): string {
   const schema = toSchema(settingsFileSchema);
+  const definitions = Object.entries(schema.$defs ?? {}).flatMap(([name, each]) => tablesOf(each, name, 3));
+  const settings = tablesOf(schema, '', 2);
   return `${[
     '# Settings',
-    'Every setting of a settings file, generated from the schemas that check it. [On AWS](aws.md#settings) has an example and ' +
-      'says where the file is named. In `services.*`, the `*` stands for the name of a service; `exports[]` stands for each export. A duration is in ISO 8601 (`PT15M`, ' +
-      '`P1D`), with weeks, days, hours, minutes and seconds, to the millisecond. An instant is in ISO 8601 and UTC.',
-    ...tablesOf(schema, '', 2),
-    '## Conditions and other parts',
-    'Parts that several settings have. `api` is that of a service or of an export.',
-    ...Object.entries(schema.$defs ?? {}).flatMap(([name, each]) => tablesOf(each, name, 3)),
+    'Every setting of a settings file, generated from the schemas that check it. [On AWS](aws.md#settings) has an example. ' +
+      'In `services.*`, the `*` is the name of a service. A duration is in ISO 8601 (`PT15M`, `P1D`), with weeks, days, ' +
+      'hours, minutes and seconds. An instant is in ISO 8601 and UTC.',
+    ...sectionsOf(settings, []),
+    '## Parts of `api`',
+    'Of a service or of an export. [Other APIs](apis.md) explains them.',
+    ...sectionsOf(largestOfEach(definitions), settings),
   ].join('\n\n')}\n`;
 }
 
-/** The fields of an object in a table, and then each object in it. */
-function tablesOf(schema: Schema, path: string, level: number): string[] {
+interface Table {
+  readonly path: string;
+  readonly level: number;
+  readonly description: string | undefined;
+  /** Each field with its row. */
+  readonly rows: readonly (readonly [name: string, row: string])[];
+}
+
+/** The table of an object, and then that of each object in it. */
+function tablesOf(schema: Schema, path: string, level: number): readonly Table[] {
   const fields = fieldsOf(schema);
-  const rows = fields.map((each, index) => rowOf(each, pathOf(path, each.name), fields[index - 1]?.name !== each.name));
   const inner = fields.flatMap(({ name, field }) => {
     const [item, itemPath] = itemOf(field, pathOf(path, name));
     // The description of an object is in its row; that of an item of a list is not.
     const shown = item === field ? { ...item, description: undefined } : item;
-    return isObject(item) ? tablesOf(shown, itemPath, path === '' ? 2 : 3) : [];
+    return hasTable(item) ? tablesOf(shown, itemPath, path === '' ? 2 : 3) : [];
   });
-  const heading = `${'#'.repeat(level)} ${path === '' ? 'The file' : `\`${path}\``}`;
-  return [
-    level > 2 ? `${anchor(path)}\n\n${heading}` : heading,
-    ...(schema.description === undefined || path === '' ? [] : [schema.description]),
-    ['| Setting | Type | Default | Example | Meaning |', '|---|---|---|---|---|', ...rows].join('\n'),
-    ...new Set(inner),
-  ];
+  const rows = fields.map((each) => [each.name, rowOf(each, path)] as const);
+  return [{ path, level, description: path === '' ? undefined : schema.description, rows }, ...inner];
 }
+
+/** A part that differs between the kinds of an object once, with all of its fields. */
+function largestOfEach(tables: readonly Table[]): readonly Table[] {
+  const sizeOf = ({ rows }: Table) => rows.length;
+  const byPath = Map.groupBy(tables, ({ path }) => path);
+  return [...byPath.values()].flatMap((same) => same.toSorted((one, other) => sizeOf(other) - sizeOf(one)).slice(0, 1));
+}
+
+/** The tables as Markdown. One that repeats an earlier one, also of `before`, names that in place of its rows. */
+function sectionsOf(tables: readonly Table[], before: readonly Table[]): string[] {
+  return tables.flatMap(({ path, level, description, rows }, index) => {
+    const heading = `${'#'.repeat(level)} ${path === '' ? 'The file' : `\`${path}\``}`;
+    const known = [...before, ...tables.slice(0, index)].find((earlier) => sharedRows(earlier.rows, rows).length > 2);
+    const shared = known === undefined ? [] : sharedRows(known.rows, rows);
+    const missing = known?.rows
+      .filter(([name]) => !rows.some(([each]) => each === name))
+      .map(([name]) => `\`${name}\``);
+    const without = missing?.length ? `, without ${missing.join(' and ')}` : '';
+    const own = rows.filter((row) => !shared.includes(row)).map(([, row]) => row);
+    return [
+      level > 2 ? `${anchor(path)}\n\n${heading}` : heading,
+      ...(description === undefined ? [] : [description]),
+      ...(known === undefined
+        ? []
+        : [`The fields of [\`${known.path}\`](#${anchorOf(known.path)})${without}${own.length > 0 ? ', and:' : '.'}`]),
+      ...(own.length === 0 ? [] : [['| Setting | Type | Default | Meaning |', '|---|---|---|---|', ...own].join('\n')]),
+    ];
+  });
+}
+
+/** The rows that another table has, too. */
+const sharedRows = (others: Table['rows'], rows: Table['rows']): Table['rows'] =>
+  rows.filter(([, row]) => others.some(([, other]) => other === row));
 
 interface Field {
   readonly name: string;
   readonly field: Schema;
-  readonly isRequired: boolean;
+  /** What stands for the default, of each kind of the object. */
+  readonly defaults: readonly (readonly [kind: string, written: string])[];
   /** The kinds that have it; empty if all have. */
   readonly kinds: readonly string[];
 }
 
-/** The fields of an object, of all its kinds and forms: those that are the same in several appear once. */
+/** The fields of an object, of all its kinds and forms: those that mean the same in several appear once. */
 function fieldsOf(schema: Schema): readonly Field[] {
   const variants = variantsOf(schema) ?? [schema];
   const all = variants.flatMap((variant) =>
     Object.entries(variant.properties ?? {}).map(([name, field]) => ({
       name,
       field,
-      isRequired: variant.required?.includes(name) === true && schema.anyOf === undefined,
+      default: variant.required?.includes(name) === true && schema.anyOf === undefined ? 'required' : defaultOf(field),
       kind: nameOfVariant(variant),
     })),
   );
   const names = [...new Set(all.map(({ name }) => name))].filter((name) => name !== '$schema');
   return names.flatMap((name) => {
     const same = all.filter((each) => each.name === name);
-    const groups = Map.groupBy(same, ({ field, isRequired }) => JSON.stringify([isRequired, { ...field, const: 0 }]));
+    const groups = Map.groupBy(same, ({ field }) => `${typeOf({ ...field, const: undefined })} ${meaningOf(field)}`);
     return [...groups.values()].map((group) => {
-      const [{ field, isRequired }] = group as [(typeof group)[number]];
+      const [{ field }] = group as [(typeof group)[number]];
       const values = new Set(group.flatMap((each) => each.field.const ?? []));
       return {
         name,
         field: values.size > 1 ? { ...field, const: undefined, enum: [...values] } : field,
-        isRequired,
+        defaults: group.map((each) => [each.kind, each.default] as const),
         kinds: schema.oneOf === undefined || group.length === variants.length ? [] : group.map(({ kind }) => kind),
       };
     });
@@ -134,6 +173,13 @@ function fieldsOf(schema: Schema): readonly Field[] {
 }
 
 const isObject = (schema: Schema) => schema.properties !== undefined || variantsOf(schema) !== undefined;
+
+/** `{"header": text}`: an object that always has the same field. */
+const isWrapper = ({ properties = {}, minProperties }: Schema) =>
+  minProperties === 1 && Object.keys(properties).length === 1;
+
+const hasTable = (schema: Schema): boolean =>
+  isObject(schema) && !isWrapper(schema) && !(variantsOf(schema) ?? []).some(isWrapper);
 
 const pathOf = (path: string, name: string) => (path === '' ? name : `${path}.${name}`);
 
@@ -144,21 +190,28 @@ function itemOf(schema: Schema, path: string): readonly [Schema, string] {
   return [schema, path];
 }
 
-function rowOf({ field: schema, isRequired, kinds }: Field, path: string, isFirst: boolean): string {
-  const { description = '', page, example } = schema;
-  const [meaning, without = 'none'] = withoutDefault(description);
-  const [item, itemPath] = itemOf(schema, path);
-  const hasTable = isObject(item);
-  const of = kinds.length === 0 ? '' : `${kinds.map((kind) => `\`${kind}\``).join(', ')}: `;
-  const written = schema.default === undefined ? without : hasTable ? '' : code(schema.default);
+function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
+  const { page, example } = field;
+  const [item, itemPath] = itemOf(field, pathOf(path, name));
+  const isOneDefault = new Set(defaults.map(([, written]) => written)).size === 1;
+  const [[, first]] = defaults as [(typeof defaults)[number]];
+  const of = kinds.length === 0 || !isOneDefault ? '' : `${kinds.map((kind) => `\`${kind}\``).join(', ')}: `;
+  const shown = typeof example === 'object' && !hasTable(item) ? ` Example: ${code(example)}` : '';
   const cells = [
-    `${hasTable || !isFirst ? '' : anchor(path)}\`${path}\``,
-    hasTable ? `[${typeOf(schema)}](#${anchorOf(itemPath)})` : typeOf(schema),
-    isRequired ? 'required' : written,
-    example === undefined ? '' : code(example),
-    `${of}${meaning}${page === undefined ? '' : ` [More](${page})`}`,
+    `\`${name}\``,
+    hasTable(item) ? `[${typeOf(field)}](#${anchorOf(itemPath)})` : typeOf(field),
+    isOneDefault ? first : defaults.map(([kind, written]) => `\`${kind}\`: ${written}`).join('; '),
+    `${of}${meaningOf(field)}${shown}${page === undefined ? '' : ` [More](${page})`}`,
   ];
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+const meaningOf = ({ description = '' }: Schema): string => withoutDefault(description)[0];
+
+/** What holds without the field. */
+function defaultOf(schema: Schema): string {
+  if (schema.default === undefined) return withoutDefault(schema.description ?? '')[1] ?? '';
+  return hasTable(itemOf(schema, '')[0]) ? '' : code(schema.default);
 }
 
 /** A description without its last sentence, and what that says of the default. */
@@ -175,23 +228,37 @@ const anchor = (path: string) => `<a id="${anchorOf(path)}"></a>`;
 function typeOf(schema: Schema): string {
   const { type, anyOf, items, additionalProperties, $ref } = schema;
   if ($ref !== undefined) return `[object](#${anchorOf(nameOfRef(schema))})`;
+  if (isWrapper(schema))
+    return Object.entries(schema.properties ?? {})
+      .map(wrapped)
+      .join('');
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (values !== undefined) return values.map(code).join(', ') + unitOf(schema);
   if (variantsOf(schema) !== undefined) {
     const others = (anyOf ?? []).filter(({ properties }) => properties === undefined);
-    return ['object', ...others.map(typeOf)].join(' or ');
+    const objects = variantsOf(schema) ?? [];
+    return [...others.map(typeOf), objects.every(isWrapper) ? objects.map(typeOf).join(' or ') : 'object'].join(' or ');
   }
-  if (anyOf !== undefined) return anyOf.map(typeOf).join(' or ');
+  if (anyOf !== undefined) return alternativesOf(anyOf.map(typeOf));
   if (items !== undefined) return `list of ${isObject(items) || items.$ref !== undefined ? 'objects' : typeOf(items)}`;
   if (typeof additionalProperties === 'object') {
     return isObject(additionalProperties) ? 'object by name' : `object of ${typeOf(additionalProperties)}`;
   }
   if (type === 'string') return valueKind(schema) ?? 'text';
   if (type === 'integer' || type === 'number') {
-    return `${type === 'integer' ? 'whole number' : 'number'}${rangeOf(schema)}${unitOf(schema)}`;
+    return [schema.unit ?? type, ...rangeOf(schema)].join(', ');
   }
   return type ?? 'any';
 }
+
+/** A list of what may also stand alone is called a list, and anything but an object or a list is a scalar. */
+function alternativesOf(types: readonly string[]): string {
+  const [one = '', list] = types;
+  if (list === `list of ${one}`) return `${one} or list`;
+  return types.includes('boolean') ? 'scalar' : types.join(' or ');
+}
+
+const wrapped = ([name, field]: readonly [string, Schema]) => `{${code(name).slice(1, -1)}: ${typeOf(field)}}`;
 
 export function valueKind({ pattern, anyOf = [] }: Schema): 'duration' | 'instant' | undefined {
   if (pattern === undefined) return anyOf.map(valueKind).find((kind) => kind !== undefined);
@@ -200,7 +267,7 @@ export function valueKind({ pattern, anyOf = [] }: Schema): 'duration' | 'instan
 
 const unitOf = ({ unit }: Schema) => (unit === undefined ? '' : ` (${unit})`);
 
-function rangeOf({ minimum, maximum = Number.MAX_SAFE_INTEGER }: Schema): string {
-  if (minimum === undefined) return '';
-  return maximum === Number.MAX_SAFE_INTEGER ? ` from ${minimum}` : ` from ${minimum} to ${maximum}`;
+function rangeOf({ minimum, maximum = Number.MAX_SAFE_INTEGER }: Schema): string[] {
+  if (minimum === undefined) return [];
+  return [maximum === Number.MAX_SAFE_INTEGER ? `from ${minimum}` : `${minimum} to ${maximum}`];
 }

@@ -89,8 +89,9 @@ export interface TokenProblem {
 
 export const kindField = <Kind extends string>(kind: Kind) =>
   field(
-    'How credentials come about: `key`, `bearer` and `basic` (`user:password`) send the secret itself; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key; `login` sends it to the service for a token.',
+    '`key`, `bearer` and `basic` send the secret itself; `oauth2`, `jwt` and `login` exchange it for tokens.',
     z.literal(kind),
+    { page: 'apis.md#authentication' },
   );
 
 export const printable = (max: number) => text(new RegExp(`^[\\x20-\\x7e]{1,${max}}$`), 'must be printable ASCII');

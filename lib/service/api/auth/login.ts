@@ -51,7 +51,7 @@ function findProblems(value: JsonValue, path: SettingsProblem['path'] = []): rea
 export const loginSchema = object({
   kind: kindField('login'),
   path: field(
-    'The path of the request for a token, below `baseUrl`. The request is a POST.',
+    'The path of the POST for a token, below `baseUrl`.',
     checkedText((path) => {
       if (path.includes('{')) return 'must not have placeholders: URLs are logged. Put the secret into body or form';
       return /^\/[\x21-\x7e]*$/.test(path) && !path.includes('#') ? undefined : 'must be a path, such as /auth';
@@ -59,7 +59,7 @@ export const loginSchema = object({
     { example: '/auth' },
   ),
   body: optionalField(
-    'Its JSON body, with `{secret}` or fields of a secret in JSON: `{secret.password}`.',
+    'Its JSON body, with `{secret}` or fields of its JSON.',
     jsonObject((body) => findProblems(body)),
     { example: { user: '{secret.user}', password: '{secret.password}' } },
   ),
@@ -70,7 +70,7 @@ export const loginSchema = object({
   ),
   token: field('Where the response has the token.', pointer, { example: '/access_token' }),
   expires: optionalField(
-    'Where the response has the seconds until the token expires, or the instant. Without it, the token is used until the service rejects it.',
+    'Where the response has the seconds until it expires, or the instant. Without it, the token is used until the service rejects it.',
     pointer,
     { example: '/expires_in' },
   ),

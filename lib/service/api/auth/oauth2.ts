@@ -24,12 +24,12 @@ export const oauth2Schema = object({
   tokenUrl: tokenUrlField(tokenUrlSchema),
   clientId: field('The ID of the client.', printable(500), { example: 'report-exporter' }),
   grant: optionalField(
-    'What is exchanged for a token: the client secret, or a refresh token, which the exchange may replace. Without it, `client_credentials`.',
+    'What is exchanged for a token: the client secret or a refresh token. Without it, `client_credentials`.',
     z.enum(['client_credentials', 'refresh_token'], 'must be client_credentials or refresh_token'),
     { page: 'procedures.md#refresh-tokens' },
   ),
   clientAuthentication: optionalField(
-    'How the client proves who it is: its ID and secret by HTTP Basic, encoded as RFC 6749 says or, for servers that do not decode them, as they are; in the `body`; by an assertion that a private key signs; or `none`, for a client that has no secret. Without it, `basic`.',
+    'How the client proves who it is: by HTTP Basic (`basic-unencoded` for servers that do not decode it), in the `body`, by a signed assertion, or not at all. Without it, `basic`.',
     z.enum(clientAuthentications, `must be ${clientAuthentications.slice(0, -1).join(', ')} or none`),
   ),
   ...signatureFields,

@@ -10,7 +10,7 @@ export const signatureFields = {
     'How the assertion is signed. Without it, `RS256`.',
     z.enum(['RS256', 'PS256', 'ES256'], 'must be RS256, PS256 or ES256'),
   ),
-  keyId: optionalField('The ID of the key, in the header `kid`. Without it, none.', printable(500)),
+  keyId: optionalField('The ID of the key (`kid`). Without it, none.', printable(500)),
 };
 
 /** In PEM form. In an environment variable and in JSON, its line breaks are often written as `\n`. */

@@ -41,8 +41,7 @@ function problemOfTemplate(template: string): string | undefined {
 export const sendSchema = z.record(z.string(), z.string()).check(withoutProblems(findProblems));
 
 const sendField = {
-  description:
-    'The headers that carry the credentials, with `{secret}`, a field of a secret in JSON (`{secret.app}`), or `{token}`.',
+  description: 'The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.',
   example: { 'DD-API-KEY': '{secret.api}', 'DD-APPLICATION-KEY': '{secret.app}' },
 };
 

@@ -21,7 +21,7 @@ export const tokenFields = {
     { example: 'reports.read' },
   ),
   parameters: optionalField(
-    'Further fields of the request for a token, such as `audience` or `resource`. They are not secret.',
+    'Further fields of the request for a token. They must not be secret.',
     z.record(z.string(), printable(2000)).check(
       withoutProblems((fields) =>
         Object.keys(fields)

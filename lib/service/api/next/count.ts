@@ -35,7 +35,7 @@ export const countSchema = object({
     ),
   ),
   step: field(
-    'What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the page had.',
+    'What each further request adds to it. `reports`, for an offset, is how many the page had.',
     z._default(
       oneTypeOf(
         [z.int().check(z.minimum(1, 'must be 1 or more, or "reports"')), z.literal('reports')],
@@ -45,7 +45,7 @@ export const countSchema = object({
     ),
   ),
   total: field(
-    'Where every page has the number of all reports: a path in the body, or a header. Of `Content-Range`, it is the number after the slash.',
+    'Where every page has the number of all reports: a path in the body, or a header.',
     oneTypeOf(
       [
         z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters')),
@@ -56,7 +56,7 @@ export const countSchema = object({
     { example: '/total' },
   ),
   confirm: field(
-    'Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses this request or repeats its last page, the total alone decides.',
+    'Whether the page after the last one is requested, which must have no reports.',
     z._default(flag(), true),
   ),
 });

@@ -19,7 +19,7 @@ import type { CursorForm, Described } from './kind.ts';
 
 export const fromField = <Place extends string>(place: Place) =>
   field(
-    'Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`), or there is only one (`none`).',
+    'Where a response has the next page. With `count`, pages are counted; with `none`, there is only one.',
     z.literal(place),
   );
 
@@ -27,13 +27,13 @@ const parameterName = text(/^[\x21-\x7e]{1,100}$/, 'must be printable ASCII, wit
 
 const places = {
   query: field(
-    'The name of the parameter. One of this name in `request.query` is that of the first page. `*`: the parameters of the URL of the next page, or the fields of an object, lie over those of the request.',
+    'The name of the parameter. With `*`, the parameters of the URL of the next page, or the fields of an object, replace those of the request.',
     parameterName,
     { example: 'cursor' },
   ),
   header: field('The name of the header.', cursorHeaderName, { example: 'X-Continuation' }),
   body: field(
-    'The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.',
+    'The JSON Pointer of a field of the body.',
     text(/^(\/([^~/]|~[01])+)+$/, 'must be a JSON Pointer, such as /cursor'),
     { example: '/cursor' },
   ),
@@ -46,19 +46,19 @@ const target = oneTypeOf(
 
 export const targetFields = {
   to: optionalField(
-    'Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. Without it, `request` has `{cursor}`.',
+    'Where the next request sends the cursor; or `url`, if it is the URL of the next page, with the origin of the service. Without it, `request` has `{cursor}`.',
     target,
     { example: { query: 'cursor' } },
   ),
   request: optionalField(
-    'Fields that further requests have in place of those of `request`, each as a whole. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.',
+    'Fields that further requests have in place of those of `request`. `{cursor}` in them takes the place of `to`. For a POST whose next page is a URL, `method` is required.',
     furtherRequestSchema,
     { example: { path: '/v2/items/continue', body: { cursor: '{cursor}' } } },
   ),
 };
 
 export const alsoOnLast = optionalField(
-  'Whether the last page may have a next page, which is ignored: `last` alone decides. Without it, false.',
+  'Whether the last page may have a next page, which is ignored. Without it, false.',
   flag(),
 );
 
