@@ -50,7 +50,7 @@ Examples:
   status: {
     argument: ['[export]', 'name of the export (default: an overview of all)'],
     description: 'show one export and its newest runs, or an overview of all',
-    options: [...target, 'failed', 'watch', 'runs'],
+    options: [...target, 'failed', 'runs'],
     help: `
 The overview shows those first that failed, were interrupted, are stale or cannot be read. An export is stale if its newest
 completed run is older than its schedule's freshness.
@@ -61,7 +61,6 @@ it are printed, and the command fails.
 
 Examples:
   $ report-exporter status --stack ReportExporter --failed
-  $ report-exporter status nightly --stack ReportExporter --watch
   $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'
   $ report-exporter status nightly --stack ReportExporter --runs --json | jq -r .run`,
     load: async () => (await import('../lib/operator/commands/status.ts')).statusCommand,

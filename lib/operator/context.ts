@@ -182,7 +182,7 @@ export const unreadableLines = ({ export: name, error }: UnreadableExport, style
 ];
 
 /** The reader of a pipe has closed it, as `head` does: the command ends without an error. */
-export class BrokenPipe extends Error {}
+class BrokenPipe extends Error {}
 
 /**
  * Writes `text`, and waits until the stream has written it: output does not pile up in memory if its reader is slow.

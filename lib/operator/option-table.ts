@@ -39,7 +39,6 @@ export const optionTable = {
   quiet: { about: 'show only warnings, and how each run ended' },
 
   failed: { about: 'in the overview, show only exports that need attention' },
-  watch: { about: 'refresh every few seconds' },
   runs: { about: 'list the published runs of one export instead, lowest sequence first' },
   run: { value: 'id', about: 'the run (default: the newest one)' },
   request: { about: 'send the first request and the one after it, and show what is found' },

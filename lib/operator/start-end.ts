@@ -66,7 +66,7 @@ interface EndContext {
   readonly retries: number;
   readonly elapsedMs: number;
   /** Commands to try if the start was refused, and to see how a run progresses. */
-  readonly hints: { readonly help?: string | undefined; readonly watch: string };
+  readonly hints: { readonly help?: string | undefined; readonly status: string };
 }
 
 export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
@@ -88,7 +88,7 @@ export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
     case 'started': {
       const json = { ...known, run: end.run ?? observed.run, execution: end.execution };
       const run = json.run === null ? [] : [`run        ${json.run}`];
-      return { json, exitStatus, details: [...run, `execution  ${end.execution}`], hint: hints.watch };
+      return { json, exitStatus, details: [...run, `execution  ${end.execution}`], hint: hints.status };
     }
     case 'interrupted': {
       const about = known.pages === 0 ? 'before page 1 was stored' : placeIn(known);
@@ -159,7 +159,7 @@ function failedEnd(
     about: json.run === null ? undefined : `run ${json.run}, ${totals(json)}`,
     details: [`${name}: ${lines[0]}`, ...lines.slice(1), ...(advice === '' ? [] : [advice])],
     // If the failed execution no longer owned the run, another one may have published it by now.
-    hint: resumable || isFinal || json.run === null ? undefined : hints.watch,
+    hint: resumable || isFinal || json.run === null ? undefined : hints.status,
   };
 }
 

@@ -81,7 +81,7 @@ function createStarter(
   const isOnly = names.length === 1;
   const hints = {
     help: isOnly ? `For help: ${program} ${command} --help` : undefined,
-    watch: `Watch with: ${program} status ${isOnly ? `${names[0]} ` : ''}${target.option} --watch`,
+    status: `→ to see how it goes: ${program} status ${isOnly ? `${names[0]} ` : ''}${target.option}`,
   };
 
   /** Calls `release` once a run is in progress on AWS: the other starts do not wait for its end. */

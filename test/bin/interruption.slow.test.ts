@@ -154,24 +154,10 @@ describe('a run that is interrupted', () => {
   });
 });
 
-describe('status --watch', () => {
-  async function watch() {
-    const out = await aDirectory();
-    expect(await run(local(await simulator(), out), env)).toMatchObject({ status: 0 });
-    return start(['status', '--watch', '--json', '--out', out], env);
-  }
-
-  it('refreshes until it is interrupted', async () => {
-    const watching = await watch();
-    await expect.poll(() => watching.stdout().split('\n').length).toBeGreaterThan(2);
-    watching.process.kill('SIGINT');
-    expect((await watching.ended).status).toBe(0);
-  });
-
-  it('ends when the reader closes the pipe', async () => {
-    const watching = await watch();
-    await expect.poll(() => watching.stdout()).not.toBe('');
-    watching.process.stdout?.destroy();
-    expect((await watching.ended).status).toBe(0);
-  });
+it('a command whose reader closes the pipe ends without an error', async () => {
+  const out = await aDirectory();
+  expect(await run(local(await simulator(), out), env)).toMatchObject({ status: 0 });
+  const status = start(['status', '--json', '--out', out], env);
+  status.process.stdout?.destroy();
+  expect(await status.ended).toMatchObject({ status: 0, stderr: '' });
 });

@@ -106,7 +106,7 @@ describe('start', () => {
       new Set([arn('stateMachine', 'acme'), arn('stateMachine', 'globex')]),
     );
     expect(ended.stderr).toMatch(
-      /^20\S+Z Failed: globex-03\n {2}ExecutionLimitExceeded: Too many executions\nWatch with/,
+      /^20\S+Z Failed: globex-03\n {2}ExecutionLimitExceeded: Too many executions\n→ to see/,
     );
     expect(ended.stdout).toMatch(
       /^20\S+Z In progress: acme-00\n {2}execution {2}arn:aws:states:eu-central-1:123456789012:execution:acme:acme-00-manual-[0-9a-f]{16}\n/,

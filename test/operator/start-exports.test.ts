@@ -138,7 +138,7 @@ describe('starting exports of a stack', () => {
       '  execution  arn:execution:export-19',
       '20 exports: 20 in progress',
     ]);
-    expect(written.stderr).toBe('Watch with: npx --no -- report-exporter status --stack Reports --watch\n');
+    expect(written.stderr).toBe('→ to see how it goes: npx --no -- report-exporter status --stack Reports\n');
   });
 
   it('passes on how many runs are in progress', async () => {
@@ -248,7 +248,7 @@ describe('the end of a start', () => {
   const unknown = { run: null, pages: 0, reports: 0, bytes: 0 };
   const diskFull = { ...unknown, error: 'ConfigurationError', message: 'the disk is full' };
   const failedAfter7 = `Failed: daily (run ${run}, 7 pages, 70 reports, 7 kB)`;
-  const watch = 'Watch with: npx --no -- report-exporter status daily --stack Reports --watch';
+  const status = '→ to see how it goes: npx --no -- report-exporter status daily --stack Reports';
   const bounds = { since, until: at('2026-02-01T00:00:00Z'), bounded: true };
 
   it.each<[string, ExportEvent | undefined, RunEnd | Error, number, readonly string[]]>([
@@ -291,7 +291,7 @@ describe('the end of a start', () => {
       seven,
       startedEnd('daily'),
       130,
-      ['In progress: daily', `  run        ${run}`, '  execution  arn:execution:daily', watch],
+      ['In progress: daily', `  run        ${run}`, '  execution  arn:execution:daily', status],
     ],
     [
       'interrupted before its first page',
@@ -344,7 +344,7 @@ describe('the end of a start', () => {
       seven,
       failed({ ...diskFull, error: 'EventBridge.FailedEntry', resumable: false }),
       1,
-      [failedAfter7, '  EventBridge.FailedEntry: the disk is full', watch],
+      [failedAfter7, '  EventBridge.FailedEntry: the disk is full', status],
     ],
     ['that AWS refuses', undefined, new Error('Too many'), 1, ['Failed: daily', '  Error: Too many']],
     [

@@ -7,7 +7,6 @@ import { instantOf } from '../../core/timestamps.ts';
 export interface Terminal {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
-  readonly rows?: number | undefined;
   write(text: string): unknown;
 }
 
