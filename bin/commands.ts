@@ -153,14 +153,12 @@ Examples:
 
   report: {
     argument: oneExport,
-    description: 'write HTML files that show how runs went',
-    options: [...target, 'run', 'to', 'all', 'maxRuns', 'open'],
+    description: 'write an HTML file that shows how a run went',
+    options: [...target, 'run', 'to', 'open'],
     help: `
-With --all, writes a page per run and an index, of one export or of all.
-
 Examples:
-  $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407 --to incident.html
-  $ report-exporter report --all --stack ReportExporter --to run-reports`,
+  $ report-exporter report nightly --open
+  $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407 --to incident.html`,
     load: async () => (await import('../lib/operator/commands/report.ts')).reportCommand,
   },
 

@@ -12,19 +12,6 @@ export function parseWholeNumber(text: string): number {
   return Number.isSafeInteger(number) ? number : Number.NaN;
 }
 
-/** The whole number in the value of `option`, if it is given; adds to `problems` if it is none, or out of range. */
-export function readWholeNumber<Text extends string | undefined>(
-  option: string,
-  text: Text,
-  { min = 0, max }: { readonly min?: number; readonly max: number },
-  problems: string[],
-): Text extends string ? number : number | undefined {
-  const number = text === undefined ? undefined : parseWholeNumber(text);
-  const isInRange = number === undefined || (number >= min && number <= max);
-  if (!isInRange) problems.push(`${option}: must be a whole number from ${min} to ${max}`);
-  return number as number;
-}
-
 /** Why `names` do not select among several exports of `place`; empty if they do. */
 export function selectionProblems(
   place: string,

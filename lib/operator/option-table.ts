@@ -44,8 +44,7 @@ export const optionTable = {
   request: { about: 'send the first request and the one after it, and show what is found' },
   toEnd: { about: 'send the requests of all pages up to the last one, and show how it ends; stores nothing' },
   yes: { about: 'abandon it; without it, the command only says what it would abandon' },
-  to: { value: 'path', about: 'the file (default: <export>-<run>.html), or with --all the directory' },
-  maxRuns: { value: 'n', about: 'with --all: the number of newest runs per export (default: 100)' },
+  to: { value: 'path', about: 'the file (default: <export>-<run>.html)' },
   open: { about: 'open the file in the browser' },
 
   api: { about: 'describe another API, by an example to be edited' },

@@ -7,7 +7,7 @@ import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { Options } from './option-table.ts';
-import { parseWholeNumber, readWholeNumber } from './arguments.ts';
+import { parseWholeNumber } from './arguments.ts';
 import { isEach, type RequestedStart } from './bounded-start.ts';
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
@@ -49,8 +49,12 @@ export function readBounds(options: Options, now: number, problems: string[]): B
 }
 
 /** How often a step is tried at most. 1 means no retry. */
-export const readMaxAttempts = (text: string | undefined, problems: string[]): number | undefined =>
-  readWholeNumber('--max-attempts', text, { min: 1, max: 1_000 }, problems);
+export function readMaxAttempts(text: string | undefined, problems: string[]): number | undefined {
+  if (text === undefined) return undefined;
+  const attempts = parseWholeNumber(text);
+  if (!(attempts >= 1 && attempts <= 1_000)) problems.push('--max-attempts: must be a whole number from 1 to 1000');
+  return attempts;
+}
 
 /** Checks the address and the vendor of a service that is not parsed with other settings. */
 export function checkService(service: Options, problems: string[]): void {

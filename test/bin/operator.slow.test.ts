@@ -288,19 +288,10 @@ describe('report', () => {
     expect(await readFile(join(unfinished.out, 'report.html'), 'utf8')).toContain('ConfigurationError');
   });
 
-  it('says why it cannot be written, and all problems of its options at once', async () => {
+  it('says why it cannot be written', async () => {
     const { out } = await anUnfinishedRun();
-    for (const [words, problem] of [
-      [['--to', out], /^Error: --to: cannot write .*: it is a directory\. Move it away\n$/],
-      [
-        ['--all', '--run', 'x', '--max-runs', '0'],
-        /--max-runs: must be a whole number from 1 to 1000\n[^]*--run: selects one/,
-      ],
-      [['--max-runs', '5'], /--max-runs: applies to --all only/],
-      [['dayly', '--all', '--to', join(out, 'x')], /There is no export/],
-    ] as const) {
-      expect(await runOn(out, 'report', ...words)).toMatchObject({ status: 2, stderr: expect.stringMatching(problem) });
-    }
+    const stderr = expect.stringMatching(/^Error: --to: cannot write .*: it is a directory\. Move it away\n$/);
+    expect(await runOn(out, 'report', '--to', out)).toMatchObject({ status: 2, stderr });
   });
 });
 

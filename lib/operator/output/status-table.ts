@@ -118,7 +118,7 @@ export function scheduleText(schedule: ScheduleState): string {
 }
 
 /** Why the export needs attention, or how far its run has come; and which of its bounded runs are unfinished. */
-export function noteOf(entry: ViewedExport, now: number): string {
+function noteOf(entry: ViewedExport, now: number): string {
   if ('error' in entry) return errorText(entry.error.name, entry.error.message);
   const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure } = entry;
   const place = `${placeText(entry)}${startedAt === null ? '' : `, started ${ago(startedAt, now)}`}`;

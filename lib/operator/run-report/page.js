@@ -1,5 +1,5 @@
 /*
- * Shows the data of the page: a run, or exports with their runs. Runs in the browser, after uPlot. What comes from
+ * Shows the run in the data of the page. Runs in the browser, after uPlot. What comes from
  * outside is inserted as text only.
  */
 (() => {
@@ -13,7 +13,7 @@
   /** @returns {HTMLElement} */
   const find = (selector) => document.querySelector(selector);
 
-  /** @type {import('./render-page.ts').PageData} */
+  /** @type {RunPage} */
   const data = JSON.parse(find('#data').textContent);
 
   /* Elements */
@@ -110,10 +110,9 @@
   /* A run */
 
   /** @param {RunPage} page */
-  function showRun({ run, deploymentOption, index }) {
-    find('#run').hidden = false;
+  function showRun({ run, deploymentOption }) {
+    find('main').hidden = false;
     showHeader(run.export, stateLabel(run.state), outcomeOf(run));
-    if (index) find('nav').append(element('a', { href: `${index}#${encodeURIComponent(run.export)}` }, 'All runs'));
     showProblems(run);
     const points = pointsOf(run.points);
     showFacts('.figures', figuresOfRun(run));
@@ -445,71 +444,5 @@
       return isNewDate ? `${text}\n${date}` : text;
     });
 
-  /* Exports with their runs */
-
-  const runColumns = [
-    ['Started', startOf],
-    ['State', ({ state }) => stateLabel(state)],
-    ['Reports dated from', formatPeriod],
-    ['Duration', (run) => formatDuration(durationMs(run)), 'number'],
-    ['Pages', ({ pages }) => formatNumber(pages), 'number'],
-    ['Reports', ({ reports }) => formatReports(reports), 'number'],
-    ['Size', ({ bytes }) => formatBytes(bytes), 'number'],
-    ['', ({ page: { error } }) => (error ? `cannot be read: ${error.name}: ${error.message}` : ''), 'note'],
-  ];
-
-  function startOf({ startedAt, page: { file } }) {
-    const text = formatTime(startedAt);
-    return file === undefined ? text : element('a', { href: encodeURIComponent(file) }, text);
-  }
-
-  /** `30 runs · 12,334 reports in the newest · 261 MB in total` */
-  function figuresOf(runs) {
-    const [newest] = runs;
-    if (newest === undefined) return 'no runs';
-    const amount = newest.reports === null ? plural(newest.pages, 'page') : plural(newest.reports, 'report');
-    const bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
-    return [plural(runs.length, 'run'), `${amount} in the newest`, `${formatBytes(bytes)} in total`].join(' · ');
-  }
-
-  /** A bar per run, from the oldest to the newest: its reports, or its pages if those of a run are not counted. */
-  function barsOf(runs) {
-    const isCounted = runs.every(({ reports }) => reports !== null);
-    const amountOf = ({ reports, pages }) => (isCounted ? reports : pages);
-    const max = Math.max(1, ...runs.map(amountOf));
-    const noun = isCounted ? 'report' : 'page';
-    const bars = runs.toReversed().map((run) => {
-      const title = `${formatTime(run.startedAt)}: ${plural(amountOf(run), noun)}, ${run.state}`;
-      return element('span', { className: run.state, title, style: `height: ${(100 * amountOf(run)) / max}%` });
-    });
-    const [oldest, newest] = [runs[runs.length - 1], runs[0]].map(({ startedAt }) =>
-      formatTime(startedAt).slice(0, 10),
-    );
-    const caption = `${isCounted ? 'Reports' : 'Pages'} per run, up to ${formatNumber(max)}`;
-    const plot = element('div', { className: 'bars' }, ...bars);
-    plot.setAttribute('role', 'img');
-    plot.setAttribute('aria-label', `${caption}: see the table`);
-    const dates = oldest === newest ? newest : `${oldest} to ${newest}`;
-    return element('figure', {}, plot, element('figcaption', {}, `${caption}, ${dates}`));
-  }
-
-  /** @param {import('./render-page.ts').IndexPage} page */
-  function showIndex({ exports, deployment }) {
-    find('#index').hidden = false;
-    showHeader(deployment, '', plural(exports.length, 'export'));
-    for (const { name, state, facts, runs } of exports) {
-      const open = exports.length <= 3 || location.hash === `#${encodeURIComponent(name)}`;
-      const figures = element('span', { className: 'quiet' }, figuresOf(runs));
-      const summary = element('summary', {}, element('h2', {}, name), ' ', stateLabel(state), ' ', figures);
-      if (runs.length > 0) summary.append(barsOf(runs));
-      const table = element('div', { className: 'scroll', tabIndex: 0 }, fillTable(element('table'), runColumns, runs));
-      const content = runs.length === 0 ? 'No runs are known.' : table;
-      find('#index').append(
-        element('details', { id: name, open }, summary, element('p', {}, facts.join(' · ')), content),
-      );
-    }
-  }
-
-  if ('run' in data) showRun(data);
-  else showIndex(data);
+  showRun(data);
 })();

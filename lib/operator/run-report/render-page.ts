@@ -9,11 +9,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Instant } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
-import type { UnreadableExport } from '../target.ts';
-import type { Category, RunView } from '../run-view.ts';
 import type { RunData } from './run-data.ts';
-
-export type PageData = RunPage | IndexPage;
 
 /** Where and when the page is created. */
 export interface Origin {
@@ -23,27 +19,10 @@ export interface Origin {
   readonly createdAt: Instant;
 }
 
-/** `index` is the file name of the page that lists all runs. Absent: there is none. */
-export type RunPage = Origin & { readonly run: RunData; readonly index?: string };
-
-export type IndexPage = Origin & { readonly exports: readonly ListedExport[] };
-
-export interface ListedExport {
-  readonly name: string;
-  readonly state: Category;
-  /** Such as when it was completed, and why it needs attention. */
-  readonly facts: readonly string[];
-  /** Newest first. */
-  readonly runs: readonly ListedRun[];
-}
-
-export interface ListedRun extends RunView {
-  /** The file name of its page, or why it has none. */
-  readonly page: { readonly file: string } | { readonly error: UnreadableExport['error'] };
-}
+export type RunPage = Origin & { readonly run: RunData };
 
 /** Outside text cannot end the script element, has no control characters and keeps its direction. */
-export function renderPage(data: PageData): string {
+export function renderPage(data: RunPage): string {
   const json = JSON.stringify(data, (_, value) => (typeof value === 'string' ? toPrintable(value) : value));
   return shell().replace(/(?<= id="data">)(?=<)/, () => json.replaceAll('<', String.raw`\u003c`));
 }

@@ -82,11 +82,6 @@ describe("the operator's commands", () => {
     expect(await runOnStack('report', 'commanded', '--to', file)).toMatchObject({ status: 0 });
     expect(await readFile(file, 'utf8')).toContain(String(report.manifest));
 
-    const to = join(await aDirectory(), 'reports');
-    const all = await runOnStack('report', 'commanded', '--all', '--to', to, '--json');
-    expect(parseJson(all)).toMatchObject({ status: 'ok', exports: [{ export: 'commanded', unreadable: [] }] });
-    expect(await readFile(join(to, 'index.html'), 'utf8')).toContain(String(report.run));
-
     // The current version of a page is deleted.
     const second = String(report.manifest).replace('manifest.json', 'page-000002.xml');
     await s3.send(new DeleteObjectCommand({ Bucket: bucket, Key: second.replace(`s3://${bucket}/`, '') }));

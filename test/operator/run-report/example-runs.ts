@@ -3,7 +3,7 @@
 import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';
 import type { ChainRef } from '../../../lib/core/ports.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
-import type { IndexPage, ListedExport, Origin } from '../../../lib/operator/run-report/render-page.ts';
+import type { Origin } from '../../../lib/operator/run-report/render-page.ts';
 import { readRunData, type RunData } from '../../../lib/operator/run-report/run-data.ts';
 import type { RunView } from '../../../lib/operator/run-view.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
@@ -195,22 +195,4 @@ export function longRun(pages = 50_000): ExampleRun {
   };
   const state = { state: 'abandoned', since: null, completedAt: null } as const;
   return { status: aRunView({ ...state, pages, reports: pages * 100 }), entries: pageEntries(options) };
-}
-
-/** An export with a run a day, of which one was abandoned and one cannot be read. */
-export function anIndex(exports: readonly Partial<ListedExport>[] = [{}]): IndexPage {
-  const runs = Array.from({ length: 30 }, (_, daysAgo) => {
-    const startedAt = instantOf(epochMsOf(origin.createdAt) - daysAgo * 86_400_000);
-    const run = asRunId(`${startedAt.replaceAll(/[-:]/g, '')}-1f3a5cb2d407`);
-    const status = aRunView({ run, startedAt, pages: 124, reports: 12_334, bytes: 8_712_310 });
-    const state = daysAgo === 11 ? 'abandoned' : 'completed';
-    const error = { name: 'PageConflictError', message: 'Log entry 7 does not match what this exporter wrote' };
-    const page = daysAgo === 12 ? { error } : { file: `nightly-${run}.html` };
-    return { ...status, state, completedAt: instantOf(epochMsOf(startedAt) + 180_000), page } as const;
-  });
-  const facts = ['completed 2026-11-20T08:33:00Z', 'watermark 2026-11-20T08:30:00Z', 'schedule cron(30 8 * * ? *) UTC'];
-  return {
-    ...origin,
-    exports: exports.map((listed) => ({ name: 'nightly', state: 'completed', facts, runs, ...listed })),
-  };
 }
