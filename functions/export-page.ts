@@ -1,7 +1,7 @@
 /** The ExportPage function: fetches, stores and logs one page, or several while the invocation has time. */
 
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { createDynamoSlotStore } from '../lib/aws/dynamodb/slot-store.ts';
+import { createDynamoSharedRecord } from '../lib/aws/dynamodb/shared-record.ts';
 import { startInvocationDeadline } from '../lib/aws/lambda/invocation-deadline.ts';
 import { functionPageStore } from '../lib/aws/lambda/page-store.ts';
 import { lambdaPlatform, type Platform } from '../lib/aws/lambda/platform.ts';
@@ -17,13 +17,16 @@ import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import type { LoopState } from '../lib/core/model.ts';
+import type { StepDependencies } from '../lib/core/ports.ts';
 import { exportPage } from '../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
 import { type ProbeResult, probeSchema, probeService } from '../lib/service/client/probe-service.ts';
 import { maxParallel } from '../lib/core/slices.ts';
-import { createPageSlots } from '../lib/core/slots/page-slots.ts';
+import { createPageSlots, slotsRecord } from '../lib/core/slots/page-slots.ts';
+import { atRate, createRequestRate, rateRecord } from '../lib/core/slots/request-rate.ts';
 import { renewsSecret } from '../lib/service/api/auth/kinds.ts';
 import { createServiceClient, type ServiceClient } from '../lib/service/client/client.ts';
+import { rateLimitOf } from '../lib/settings/settings.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult;
 
@@ -34,25 +37,22 @@ export function exportPageHandler(
 ): StepHandler<Outcome> {
   const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
     const context = openServiceContext(env, loadSettings, telemetry, platform);
-    const { environment, service: settings, dynamoDb } = context;
+    const { service: settings } = context;
     const { runtime, maxInFlight } = platform;
     let remainingMs = () => 0;
     const client = createService(context, platform, () => remainingMs());
     const store = functionPageStore(context, env, platform);
-    const { table, service: name } = environment;
-    const { maxConcurrentPages: limit } = settings;
-    const slotStore = createDynamoSlotStore({ client: dynamoDb, table, service: name, runtime });
-    const slots = limit === undefined ? undefined : createPageSlots({ store: slotStore, limit, runtime });
+    const limits = createServiceLimits(context, platform);
     return async ({ input, execution, retries, probe }, { getRemainingTimeInMillis }) => {
       remainingMs = getRemainingTimeInMillis;
       if (probe !== undefined) {
         const { export: name, ...period } = probeSchema.parse(probe);
         const { definition, log, api } = context.dependenciesFor({ export: name });
-        const service = client.describedBy(api);
+        const service = { fetch: atRate(client.describedBy(api).fetch, limits.rate) };
         return await probeService({ definition, service, log, runtime }, period);
       }
       const { api, ...common } = context.dependenciesFor(input);
-      const deps = { ...common, service: client.describedBy(api), store, slots };
+      const deps = { ...common, service: client.describedBy(api), store, ...limits };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       const slices = loop.slices === undefined ? 1 : maxParallel;
@@ -62,6 +62,22 @@ export function exportPageHandler(
     };
   };
   return stepHandler(createStep, platform, { acceptsProbe: true });
+}
+
+/** What limits the requests of all exports of the service. */
+function createServiceLimits(
+  { environment, service, dynamoDb }: Pick<ServiceContext, 'environment' | 'service' | 'dynamoDb'>,
+  { runtime }: Pick<Platform, 'runtime'>,
+): Pick<StepDependencies, 'slots' | 'rate'> {
+  const { maxConcurrentPages: limit } = service;
+  const rate = rateLimitOf(service);
+  const options = { client: dynamoDb, table: environment.table, service: environment.service, runtime };
+  const slots = () => createDynamoSharedRecord('slots', slotsRecord, options);
+  const rates = () => createDynamoSharedRecord('rate', rateRecord, options);
+  return {
+    slots: limit === undefined ? undefined : createPageSlots({ record: slots(), limit, runtime }),
+    rate: rate === undefined ? undefined : createRequestRate({ record: rates(), limit: rate, runtime }),
+  };
 }
 
 function createService(

@@ -50,7 +50,7 @@ function topExports(stackName: string): IWidget[] {
     top('Bytes', 'BytesExported'),
     top('Service latency, p90', 'ServiceLatency', 'p90'),
     top('Waits requested by the service', 'WaitSeconds'),
-    top('Waits for other exports', 'SlotWaitSeconds'),
+    top('Waits for other exports', 'TurnWaitSeconds'),
   ];
 }
 

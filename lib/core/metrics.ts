@@ -42,10 +42,10 @@ export const metricUnits = {
   Waits: 'Count',
   /** The length of each of these waits. */
   WaitSeconds: 'Seconds',
-  /** Times that a run waited for a slot, because exports of the service had as many as maxConcurrentPages allows. */
-  SlotWaits: 'Count',
+  /** Times that a run waited, because the service received as many requests as maxConcurrentPages and rate allow. */
+  TurnWaits: 'Count',
   /** The length of each of these waits. */
-  SlotWaitSeconds: 'Seconds',
+  TurnWaitSeconds: 'Seconds',
   /** Invocations that ended in an error, whether or not it is retried. The log line has the error's name. */
   FailedAttempts: 'Count',
 } as const;

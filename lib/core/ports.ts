@@ -64,8 +64,11 @@ export interface PageRequest {
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5cb2d407`. */
   readonly label: string;
-  /** Called right before the request is sent, once its credentials are known. If it throws, nothing is sent. */
-  readonly assertMaySend?: () => void;
+  /**
+   * Called right before the request is sent, and before each repetition of it, once its credentials are known. What it
+   * takes is no part of the request's time. If it rejects, nothing is sent, and its error is rethrown unchanged.
+   */
+  readonly beforeSend?: () => Promise<void>;
 }
 
 /** What the response says of a page that has been received completely. */
@@ -223,8 +226,8 @@ interface Events {
   'page-adopted': LoggedPage;
   /** `page` is one of `slice`, if that is known. `inside`: the invocation waits; otherwise the Wait state does. */
   'service-asked-to-wait': RunRef & { page: number; slice?: number | undefined; seconds: number; inside: boolean };
-  /** As many pages of the service are being requested as `maxConcurrentPages` allows. */
-  'waiting-for-slot': RunRef & { page: number; seconds: number };
+  /** The service receives as many requests as `maxConcurrentPages` or `rate` allow. */
+  'waiting-for-turn': RunRef & { page: number; seconds: number };
   /** The newest of `emptyPages` consecutive pages. The run may never end. */
   'pages-without-reports': RunRef & { page: number; emptyPages: number };
   /** `secondsWithoutReports`: since the newest run with reports; 0 if this one has some. With `expect.reportsEvery`. */
@@ -259,6 +262,17 @@ export interface PageSlot {
   release(): Promise<void>;
 }
 
+/** Limits how many requests a service receives in a period, over all its exports. */
+export interface RequestRate {
+  /**
+   * Waits until the next request may be sent, and must be sent at once.
+   * @throws NotYet if that is after `waitUntil`, by the monotonic clock, or in more than a minute
+   */
+  take(options?: { readonly waitUntil?: number | undefined; readonly signal?: AbortSignal | undefined }): Promise<void>;
+  /** No request is sent for so long, at most five minutes: the service has sent a Retry-After. */
+  holdBack(seconds: number): Promise<void>;
+}
+
 export type EventSink = (event: ExportEvent) => void;
 
 /** The dependencies of all steps. Each step picks those it needs. */
@@ -272,4 +286,6 @@ export interface StepDependencies {
   readonly emit: EventSink;
   /** Absent: any number of pages may be requested at the same time. */
   readonly slots?: PageSlots | undefined;
+  /** Absent: any number of requests may be sent in a period. */
+  readonly rate?: RequestRate | undefined;
 }

@@ -16,7 +16,7 @@ import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts
 import { updateState } from '../core/steps/export-state.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { freshnessSeconds } from '../settings/schedule-settings.ts';
-import { exportDefinition } from '../settings/settings.ts';
+import { exportDefinition, rateLimitOf } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
@@ -179,7 +179,8 @@ async function startRun(
     if (event.event === 'run-started' || event.event === 'run-resumed') onBegun?.(notify);
     emit(event);
   };
-  const run = { definition, service: client, slots, out, startInput, runtime, onRetry, signal, maxAttempts };
+  const rateLimit = rateLimitOf(service.settings);
+  const run = { definition, service: client, slots, rateLimit, out, startInput, runtime, onRetry, signal, maxAttempts };
   return await runLocally({ ...run, emit: observe });
 }
 

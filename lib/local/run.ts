@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { ExportError } from '../core/errors.ts';
 import { boundedStateName } from '../core/bounded-runs.ts';
 import type { Bounds, RunEnd } from '../core/model.ts';
+import { createRequestRate, type RateLimit, rateRecord } from '../core/slots/request-rate.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
 import { fileSystemError } from './durable-fs.ts';
@@ -11,13 +12,17 @@ import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, type Retry, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
 import { pageLogIn, sourcesIn } from './sqlite/page-log.ts';
+import { sharedRecordIn } from './sqlite/shared-record.ts';
 import { openStateFile, type StateFile, stateFileIn } from './sqlite/state-file.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
-export interface LocalRunOptions extends ExecutionOptions, Omit<StepDependencies, 'store' | 'log' | 'executions'> {
+export interface LocalRunOptions
+  extends ExecutionOptions, Omit<StepDependencies, 'store' | 'log' | 'executions' | 'rate'> {
   /** The directory for pages and state. Created if needed. */
   readonly out: string;
   readonly startInput: StartRequest;
+  /** The rate of the service. Processes of the same directory share it. */
+  readonly rateLimit?: RateLimit | undefined;
 }
 
 export interface LocalStartOptions {
@@ -52,7 +57,7 @@ export const boundedLockName = (exportName: string): string => `${exportName}/bo
  * @throws ConfigurationError if the directory or the SQLite file cannot be used, if the name of a new export differs
  *   from that of another one only in case, or while another process exports other bounds
  */
-export async function runLocally({ out, startInput, ...run }: LocalRunOptions): Promise<RunEnd> {
+export async function runLocally({ out, startInput, rateLimit: limit, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
   const { name } = definition;
   const { since, until } = startInput;
@@ -66,8 +71,10 @@ export async function runLocally({ out, startInput, ...run }: LocalRunOptions): 
   }
   using state = openStateFile(stateFileIn(out), { create: true });
   assertDistinctName(name, out, state);
+  const record = sharedRecordIn(state, `rate of ${definition.request.source}`, rateRecord, runtime);
   const deps: StepDependencies = {
     ...run,
+    rate: limit && createRequestRate({ record, limit, runtime }),
     store: createDirectoryPageStore(out, state),
     log: pageLogIn(state),
     // The lock excludes other processes, and this process runs its executions one after another.

@@ -8,6 +8,7 @@ import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
 import type { ExportDefinition, ExportRequest, ReportsAt } from '../core/model.ts';
 import { longestStepMs, maxParallel } from '../core/slices.ts';
+import type { RateLimit } from '../core/slots/request-rate.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
 import { orExample } from '../core/validation-errors.ts';
@@ -26,6 +27,7 @@ import {
   text,
   variableName,
   wholeNumber,
+  withoutProblems,
 } from '../core/schema/fields.ts';
 import { type Auth, findAuthProblems, needsSecret, sendOf } from '../service/api/auth/kinds.ts';
 import { sendSchema } from '../service/api/auth/send.ts';
@@ -50,6 +52,30 @@ export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
 /** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
 export const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
+
+const rateSchema = object(
+  {
+    requests: field('How many requests the service receives in a period at most.', wholeNumber(1, 1_000_000), {
+      unit: 'requests',
+      example: 100,
+    }),
+    per: field(
+      'The length of a period, from PT1S to P1D.',
+      durationSchema.check(z.refine((ms) => ms >= 1_000 && ms <= 86_400_000, 'must be from PT1S to P1D')),
+      { example: 'PT1M' },
+    ),
+    burst: field(
+      'How many requests may be sent at once, no more than `requests`. The others are spread evenly over the period.',
+      countUpTo(1_000, 1),
+      { unit: 'requests', example: 10 },
+    ),
+  },
+  { error: orExample('{"requests": 100, "per": "PT1M"}') },
+).check(
+  withoutProblems(({ requests, burst }) =>
+    findBroken([[['burst'], burst > requests, 'must not be more than requests']]),
+  ),
+);
 
 const serviceFields = {
   baseUrl: field(
@@ -87,6 +113,11 @@ const serviceFields = {
     'How many pages of the service are requested at the same time; on this machine, by each process. Without it, there is no limit.',
     wholeNumber(1, 100),
     { unit: 'pages', page: 'aws.md#politeness' },
+  ),
+  rate: optionalField(
+    'How many requests the service receives in a period at most, over all its exports; on this machine, from each directory. Without it, there is no limit.',
+    rateSchema,
+    { page: 'aws.md#politeness' },
   ),
   filterUntil: optionalField(
     'The condition of the filter that excludes a date and later ones. Slices, a lag and bounded runs need it.',
@@ -438,6 +469,10 @@ function findApiProblems(
     [['container'], container !== undefined, ofPage],
   ]);
 }
+
+/** The rate of a service; undefined if it has none. */
+export const rateLimitOf = ({ rate }: Pick<ServiceSettings, 'rate'>): RateLimit | undefined =>
+  rate && { requests: rate.requests, perMs: rate.per, burst: rate.burst };
 
 /** The canonical name of the service at `baseUrl`, for every spelling of it. Stored with runs and watermarks. */
 export function sourceOf(baseUrl: string): string {

@@ -23,11 +23,12 @@ const keyOf = (pk: string, sk: string): ItemKey => ({ pk: { S: pk }, sk: { S: sk
 /** The names contain no slash. */
 export const partitionOf = (service: string, exportName: string): string => `${service}/${exportName}`;
 
-/** What the slots of a service are for: pages, or changes of its secret. */
-export type SlotsOf = 'slots' | 'secret';
+/** What the exports of a service share: slots for pages, the rate of requests, the slot for changes of the secret. */
+export type SharedRecordName = 'slots' | 'rate' | 'secret';
 
-/** The state of the service's slots. No export has this name. */
-export const slotsKey = (service: string, of: SlotsOf = 'slots'): ItemKey => keyOf(`${service}/#${of}`, 'state');
+/** No export has such a name. */
+export const sharedRecordKey = (service: string, name: SharedRecordName): ItemKey =>
+  keyOf(`${service}/#${name}`, 'state');
 
 /** Has the digest of the secret that was stored last. */
 export const storedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'stored');

@@ -8,6 +8,7 @@ import type { Clock } from '../../core/ports.ts';
 import { minUploadBytesPerSecond } from '../../settings/deployed-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { maxHoldMs } from '../../core/slots/held-slot.ts';
+import { maxPlaceWaitMs } from '../../core/slots/request-rate.ts';
 
 export interface InvocationDeadline extends Disposable {
   /** Aborts with a ServiceUnavailableError when only the time to store is left. */
@@ -31,7 +32,7 @@ interface Invocation {
 /** Dispose of it once the page is stored, or its timer outlives the page. */
 export function startInvocationDeadline(
   { remainingMs, label, slices }: Invocation,
-  { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
+  { totalTimeout, maxPageBytes, rate }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes' | 'rate'>,
   { monotonicNow, sleep }: Clock,
 ): InvocationDeadline {
   const startedAt = monotonicNow();
@@ -52,7 +53,7 @@ export function startInvocationDeadline(
     signal: deadline.signal,
     retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
     hasTime: () => monotonicNow() <= startedAt + fetchMs - totalTimeout - storeMs,
-    leaseMs: Math.min(remainingMs, totalTimeout + maxHoldMs),
+    leaseMs: Math.min(remainingMs, totalTimeout + maxHoldMs + (rate === undefined ? 0 : maxPlaceWaitMs)),
     [Symbol.dispose]: () => timer.abort(),
   };
 }

@@ -11,11 +11,11 @@ import { createHash } from 'node:crypto';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import type { PageSlot, Runtime } from '../../core/ports.ts';
-import { createPageSlots } from '../../core/slots/page-slots.ts';
+import { createPageSlots, slotsRecord } from '../../core/slots/page-slots.ts';
 import type { ApiKeySource } from '../../service/client/api-key.ts';
 import { conditionalWrites } from '../dynamodb/conditional-writes.ts';
 import { recordIn, storedSecretKey, toAttributes } from '../dynamodb/items.ts';
-import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
+import { createDynamoSharedRecord, type SharedRecordOptions } from '../dynamodb/shared-record.ts';
 import { storeSecret } from '../secrets.ts';
 
 /** How long to wait for another process, whose exchange of a token takes half a minute at most. */
@@ -30,7 +30,7 @@ const minRemainingMs = 60_000;
 /** A secret that is still another one after 15 s is not outdated: a person has stored it. */
 const maxReads = 5;
 
-interface RenewedSecretOptions extends Omit<Parameters<typeof createDynamoSlotStore>[0], 'of'> {
+interface RenewedSecretOptions extends SharedRecordOptions {
   readonly source: ApiKeySource;
   readonly secretsManager: SecretsManagerClient;
   readonly secretId: string;
@@ -48,7 +48,8 @@ export function createRenewedSecret({
   ...options
 }: RenewedSecretOptions): ApiKeySource {
   const { service, runtime } = options;
-  const slots = createPageSlots({ store: createDynamoSlotStore({ ...options, of: 'secret' }), limit: 1, runtime });
+  const record = createDynamoSharedRecord('secret', slotsRecord, options);
+  const slots = createPageSlots({ record, limit: 1, runtime });
   const { get, putIf } = conditionalWrites(options);
   const key = storedSecretKey(service);
   let stored: string | undefined;

@@ -145,7 +145,7 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     }),
     'page-adopted': ({ bytes, reports }) => ({ PagesAdopted: 1, BytesExported: bytes, ReportsExported: reports }),
     'service-asked-to-wait': ({ seconds }) => ({ Waits: 1, WaitSeconds: seconds }),
-    'waiting-for-slot': ({ seconds }) => ({ SlotWaits: 1, SlotWaitSeconds: seconds }),
+    'waiting-for-turn': ({ seconds }) => ({ TurnWaits: 1, TurnWaitSeconds: seconds }),
   };
 
 const metricsOf = (event: ExportEvent): Values => (valuesOf[event.event] as (event: ExportEvent) => Values)(event);

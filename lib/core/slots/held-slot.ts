@@ -10,13 +10,21 @@ import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 /** A slot that was held for longer is returned before the next request, so that other exports can take it. */
 export const maxHoldMs = 15_000;
 
-/** There is no slot for the next request: the run continues after a wait. */
-export class NoFreeSlot extends Error {}
+/** The next request has to wait for its turn, longer than this invocation can: the run continues after a wait. */
+export class NotYet extends Error {
+  /** After how many seconds it may be tried again. Undefined: nobody knows when a slot becomes free. */
+  readonly seconds: number | undefined;
+
+  constructor(message: string, seconds?: number) {
+    super(message);
+    this.seconds = seconds;
+  }
+}
 
 export interface HeldSlot {
   /**
    * Takes the slot for the next request, or keeps the one that is held.
-   * @throws NoFreeSlot, and what `PageSlots.acquire` throws
+   * @throws NotYet, and what `PageSlots.acquire` throws
    */
   take(signal?: AbortSignal): Promise<void>;
   /** Returns the slot, if one is held. Never rejects. */
@@ -49,7 +57,7 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
       if (coversRequest(held)) return;
       // The lease may be nearly over already, if the table is slow or the invocation was suspended.
       await release();
-      throw new NoFreeSlot('No slot is free');
+      throw new NotYet('No slot is free');
     },
     release,
   };

@@ -7,32 +7,25 @@
  * again at random times.
  */
 
+import * as z from 'zod/mini';
 import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 import { maxLeaseMs } from './held-slot.ts';
+import type { SharedRecord, Versioned } from './shared-record.ts';
 
-/** Stores the record of one service's slots. Reads are strongly consistent. */
-export interface SlotStore {
-  /** A damaged record must not stop the exports: it has no holders. */
-  read(): Promise<StoredSlots>;
-  /**
-   * Compare-and-set: writes `holders` only if the record is still the one that was read. Resolves to whether it was
-   * written.
-   */
-  replace(read: StoredSlots, holders: readonly SlotHolder[]): Promise<boolean>;
-}
-
-export interface StoredSlots {
-  /** Changes with each write. Undefined: there is no record, or it is damaged. */
-  readonly revision: string | undefined;
-  readonly holders: readonly SlotHolder[];
-}
-
-export interface SlotHolder {
-  /** Random, unique to one call of `acquire`. */
-  readonly id: string;
-  /** When others may use the slot if it is not returned, in seconds since the epoch. */
-  readonly expiresAt: number;
-}
+export const slotsRecord = z.object({
+  holders: z.readonly(
+    z.array(
+      z.object({
+        /** Random, unique to one call of `acquire`. */
+        id: z.string(),
+        /** When others may use the slot if it is not returned, in seconds since the epoch. */
+        expiresAt: z.int(),
+      }),
+    ),
+  ),
+});
+export type SlotsRecord = Readonly<z.infer<typeof slotsRecord>>;
+export type SlotHolder = SlotsRecord['holders'][number];
 
 /** How much the clocks of two functions may differ. */
 const clockMarginSeconds = 60;
@@ -55,11 +48,11 @@ const returnsPerError = 40;
 
 /** @throws from `acquire`: the store's errors, unchanged, and the reason of an aborted signal */
 export function createPageSlots({
-  store,
+  record,
   limit,
   runtime,
 }: {
-  readonly store: SlotStore;
+  readonly record: SharedRecord<SlotsRecord>;
   /** How many slots the service has. */
   readonly limit: number;
   readonly runtime: Runtime;
@@ -93,21 +86,22 @@ export function createPageSlots({
   };
 
   async function take(id: string, leaseMs: number): Promise<{ others: readonly SlotHolder[]; slot?: PageSlot }> {
-    const stored = await store.read();
+    const stored = await record.read();
     const grantedAt = runtime.now();
-    const others = stored.holders.filter((holder) => holder.id !== id && holdsAt(holder, grantedAt));
+    const others = holdersIn(stored).filter((holder) => holder.id !== id && holdsAt(holder, grantedAt));
     if (others.length >= limit) return { others };
     const expiresAt = Math.ceil((grantedAt + leaseMs) / 1_000) + clockMarginSeconds;
-    const isTaken = await store.replace(stored, [...others, { id, expiresAt }]);
-    return isTaken ? { others, slot: { grantedAt, release: () => returnSlot(id) } } : { others };
+    const taken = await record.replace(stored, { holders: [...others, { id, expiresAt }] });
+    return taken === undefined ? { others } : { others, slot: { grantedAt, release: () => returnSlot(id) } };
   }
 
   async function returnSlot(id: string): Promise<void> {
     for (let tries = 0; tries < maxReturns;) {
       try {
-        const stored = await store.read();
-        const others = stored.holders.filter((holder) => holder.id !== id);
-        if (others.length === stored.holders.length || (await store.replace(stored, others))) return;
+        const stored = await record.read();
+        const held = holdersIn(stored);
+        const holders = held.filter((holder) => holder.id !== id);
+        if (holders.length === held.length || (await record.replace(stored, { holders })) !== undefined) return;
         tries += 1;
       } catch {
         tries += returnsPerError;
@@ -125,6 +119,8 @@ export function createPageSlots({
     return Number.parseInt(runtime.randomHex(4), 16) / 0x1_0000;
   }
 }
+
+const holdersIn = ({ content }: Versioned<SlotsRecord>): readonly SlotHolder[] => content?.holders ?? [];
 
 /** Whether the lease has not ended. This code writes no end that is too far ahead: the record was changed. */
 function holdsAt({ expiresAt }: SlotHolder, nowMs: number): boolean {

@@ -12,7 +12,7 @@
  *    ▼
  * ExportPage ─▶ next? ─ page ─────▶ ExportPage
  *                     ─ wait ─────▶ WaitForService ─▶ ExportPage
- *                     ─ queue ────▶ WaitForSlot ─▶ ExportPage
+ *                     ─ queue ────▶ WaitForTurn ─▶ ExportPage
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
  *                     ─ finish ───▶ FinishRun ─▶ published? ─ yes ─▶ AnnounceCompleted ─▶ Completed
  *                                                           ─ no ──▶ Completed
@@ -81,12 +81,14 @@ const pageLoop = (binding: DefinitionSubstitutions) => ({
   NextAction: choice({
     page: 'ExportPage',
     wait: 'WaitForService',
-    queue: 'WaitForSlot',
+    queue: 'WaitForTurn',
     continue: 'ContinueInNewExecution',
     finish: 'FinishRun',
   }),
   WaitForService: wait("Waits at least the service's Retry-After"),
-  WaitForSlot: wait('Waits for its turn, while other exports request as many pages as maxConcurrentPages allows'),
+  WaitForTurn: wait(
+    'Waits for its turn, while the service receives as many requests as maxConcurrentPages and rate allow',
+  ),
   ContinueInNewExecution: continueInNewExecution(binding),
 });
 

@@ -103,7 +103,7 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
 async function continueAfter(
   deps: ExportPageDependencies,
   iteration: Iteration,
-  { progress, failures, backoffSeconds, needsSlot }: WalkResult,
+  { progress, failures, backoffSeconds, turn }: WalkResult,
 ): Promise<ExportPageOutcome> {
   const { definition } = deps;
   const { run, before } = iteration;
@@ -119,7 +119,7 @@ async function continueAfter(
   const hasChanged = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
   if (!hasChanged) {
     if (failures.length > 0) return await restartOrThrow(deps, iteration, progress, firstError);
-    if (needsSlot) return queue(deps, run, loop);
+    if (turn !== undefined) return queue(deps, run, { loop, turn });
   }
   return outcomeAfter(definition, iteration, progress);
 }

@@ -17,6 +17,7 @@ import {
   type Run,
 } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
+import type { NotYet } from '../slots/held-slot.ts';
 import { capitalize } from '../sanitize.ts';
 import { describePage } from '../storage/keys.ts';
 import { maxEqualPages } from './repeated-cursors.ts';
@@ -54,18 +55,22 @@ export function wait(
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
 }
 
-/** An execution that finds no free slot waits for a random time, so that exports do not poll in step. */
+/** An execution that has to wait for its turn waits for a random time longer, so that exports do not poll in step. */
 const minSlotWaitSeconds = 10;
-const slotWaitSpread = 20;
+const turnWaitSpread = 20;
 
-/** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
+/**
+ * The outcome of an iteration whose next request has to wait for its turn. Counts as two iterations, as a Wait state
+ * adds two events.
+ */
 export function queue(
   { emit, runtime }: Pick<StepDependencies, 'emit' | 'runtime'>,
   run: Run,
-  loop: LoopState,
+  { loop, turn }: { readonly loop: LoopState; readonly turn: NotYet },
 ): ExportPageOutcome {
-  const waitSeconds = minSlotWaitSeconds + (Number.parseInt(runtime.randomHex(4), 16) % slotWaitSpread);
-  emit({ event: 'waiting-for-slot', ...refOf(run), page: loop.page, seconds: waitSeconds });
+  const minSeconds = Math.ceil(turn.seconds ?? minSlotWaitSeconds);
+  const waitSeconds = minSeconds + (Number.parseInt(runtime.randomHex(4), 16) % turnWaitSpread);
+  emit({ event: 'waiting-for-turn', ...refOf(run), page: loop.page, seconds: waitSeconds });
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 

@@ -10,8 +10,9 @@ import { type Invocation, refOf, type Run } from '../model.ts';
 import type { FetchOptions, PageRequest, ReceivedPage, ReportService, Runtime, StepDependencies } from '../ports.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
+import { atRate } from '../slots/request-rate.ts';
 
-export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>;
+export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit' | 'rate'>;
 
 /** One walk from a first page to a last one: the run and the slice say what it requests, and where its pages are. */
 export interface Chain {
@@ -38,19 +39,20 @@ export interface PageResponse {
 
 /**
  * Returns a function that fetches a page of the chain. It throws what `ReportService.fetch` throws;
- * ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot.
+ * ServiceThrottledError if a wait is too long for this invocation; NotYet if the request has to wait for its turn.
  *
  * A request needs a slot, and then the Retry-After of the run must have passed. The slot is returned before any wait,
  * and taken again for a repeated request. A Retry-After is recorded even if the request is cancelled meanwhile. If it
  * is at most `maxInlineWaitSeconds` long and ends before `retryAfterDeadline`, the request is repeated.
  */
 export function pageFetcher(
-  { definition, service, runtime, emit }: PageRequestsDependencies,
+  { definition, service, runtime, emit, rate }: PageRequestsDependencies,
   chain: Chain,
-  { retryAfterDeadline = 0, backoff, slot }: RequestLimits,
+  { retryAfterDeadline, backoff, slot }: RequestLimits,
 ) {
   const { monotonicNow } = runtime;
-  const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
+  const fetchAtRate = atRate(service.fetch, rate, retryAfterDeadline);
+  const fetchAfterBackoff = withBackoff(fetchAtRate, backoff, runtime);
   const fetch = slot === undefined ? fetchAfterBackoff : withinSlot(fetchAfterBackoff, slot);
 
   return async (
@@ -73,7 +75,7 @@ export function pageFetcher(
   async function waitOrThrow(error: ExportError, seconds: number, page: number, signal: AbortSignal): Promise<void> {
     const waitMs = Math.max(1, seconds) * 1_000;
     const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
-    if (isTooLong || monotonicNow() + waitMs > retryAfterDeadline) throw error;
+    if (isTooLong || monotonicNow() + waitMs > (retryAfterDeadline ?? 0)) throw error;
     const { run, slice } = chain;
     emit({ event: 'service-asked-to-wait', ...refOf(run), page, slice: slice.slice, seconds, inside: true });
     await runtime.sleep(waitMs, signal);
@@ -99,7 +101,6 @@ function withBackoff(
   backoff: Backoff,
   { monotonicNow }: Pick<Runtime, 'monotonicNow'>,
 ): ReportService['fetch'] {
-  // Another request may receive a Retry-After while this one waits for its slot, or reads its credentials.
   const assertMaySend = (): void => {
     const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
     if (retryAfterSeconds <= 0) return;
@@ -109,7 +110,8 @@ function withBackoff(
   return async (request, options) => {
     assertMaySend();
     try {
-      return await fetch({ ...request, assertMaySend }, options);
+      // Another request may receive a Retry-After while this one waits for its turn, or reads its credentials.
+      return await fetch({ ...request, beforeSend: async () => assertMaySend() }, options);
     } catch (error) {
       const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
       // `Retry-After: 0` must not busy-loop.

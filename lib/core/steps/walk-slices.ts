@@ -11,7 +11,7 @@ import { type ExportState, type Invocation, type PageEntry, refOf, type Run, typ
 import type { StepDependencies } from '../ports.ts';
 import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
-import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
+import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { assertContinues } from './loop-outcome.ts';
 import { type LoggedPage, walk, type WalkOptions } from './page-pipeline.ts';
@@ -27,8 +27,8 @@ export interface WalkResult {
   readonly failures: readonly { readonly slice: number; readonly error: unknown }[];
   /** The rest of a Retry-After that is not waited out here. */
   readonly backoffSeconds: number;
-  /** Whether no slot was free for a chain. */
-  readonly needsSlot: boolean;
+  /** Set if a chain has to wait for its turn, longer than this invocation can. */
+  readonly turn: NotYet | undefined;
 }
 
 /**
@@ -61,7 +61,7 @@ export async function walkSlices(
  * - `restart`: the chain begins again.
  * - `setAside`: the others continue.
  * - `outage`: as `setAside`, but no further chain begins, as its first request would fail, too.
- * - `queue`: the chain ends for now, as there is no slot for its next request.
+ * - `queue`: the chain ends for now, as its next request has to wait for its turn.
  */
 export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue';
 
@@ -86,7 +86,7 @@ const reactions: Partial<Record<ErrorName, Reaction>> = {
 };
 
 export function classify(error: unknown, { isSliced, interruption }: ErrorFacts): Reaction {
-  if (error instanceof NoFreeSlot) return 'queue';
+  if (error instanceof NotYet) return 'queue';
   if (isSliced && isExportError(error, 'CursorRejectedError')) return 'restart';
   if (interruption?.aborted === true && !isExportError(interruption.reason)) return 'stop';
   return (isExportError(error) ? reactions[error.name] : undefined) ?? 'setAside';
@@ -134,7 +134,7 @@ class SliceWalk {
       progress: this.#progress(),
       failures: failures.filter(({ reaction }) => reaction !== 'queue'),
       backoffSeconds: Math.max(0, (this.#backoff.until - this.#deps.runtime.monotonicNow()) / 1_000),
-      needsSlot: failures.some(({ reaction }) => reaction === 'queue'),
+      turn: failures.map(({ error }) => error).find((error) => error instanceof NotYet),
     };
   }
 

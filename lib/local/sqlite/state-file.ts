@@ -41,12 +41,18 @@ const schema = `
     checksum TEXT NOT NULL,
     PRIMARY KEY (key, sha256)
   ) STRICT, WITHOUT ROWID;
+  -- What the exports of a service share.
+  CREATE TABLE shared_records (
+    name     TEXT NOT NULL PRIMARY KEY,
+    revision TEXT NOT NULL,
+    content  TEXT NOT NULL CHECK (json_valid(content))
+  ) STRICT, WITHOUT ROWID;
 `;
 
 /** Identifies the file (sqlite.org/pragma.html#pragma_application_id): "REXP". */
 const applicationId = 0x52455850;
 /** Increased with every change of the schema. */
-const schemaVersion = 9;
+const schemaVersion = 10;
 
 /** In milliseconds. Another process holds the lock while it writes one row. After this long, that process hangs. */
 const timeout = 10_000;

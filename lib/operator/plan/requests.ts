@@ -3,11 +3,14 @@
 import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
-import type { PageRequest, Runtime } from '../../core/ports.ts';
+import type { PageRequest, RequestRate, Runtime } from '../../core/ports.ts';
+import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
+import { createMemoryRecord } from '../../core/slots/shared-record.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { shownCredentials } from '../../service/api/auth/kinds.ts';
 import { httpRequest } from '../../service/client/request.ts';
 import type { Description } from '../../service/api/description.ts';
+import { rateLimitOf } from '../../settings/settings.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
 import { probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
@@ -109,7 +112,8 @@ export async function requestPages(
   { run, notify, runtime, toEnd }: WalkOptions,
 ): Promise<SeenPages> {
   const { name, definition, service, log } = target;
-  await using client = await service.connect(notify);
+  await using connection = await service.connect(notify);
+  const client = { fetch: atRate(connection.fetch, rateOf(service, runtime)) };
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
   const shown: RequestedPage[] = (found.pages = []);
   const pages: SeenPage[] = [];
@@ -146,6 +150,12 @@ export async function requestPages(
   }
   const proof = run && (await planProof(target, client, run, { roots, notify, runtime }));
   return { pages, last, proof };
+}
+
+/** The rate of the service, as if no other process sent requests. */
+function rateOf({ settings }: Pick<DeployedService, 'settings'>, runtime: Runtime): RequestRate | undefined {
+  const limit = rateLimitOf(settings);
+  return limit && createRequestRate({ record: createMemoryRecord(), limit, runtime });
 }
 
 /** Throws if a walk does not come forward: a person waits for its end. */

@@ -95,7 +95,7 @@ export function createServiceClient(
       size: request.request.size,
     };
     const answers = { exchange, credentials, apiKey, clock, createGunzip };
-    const answer = await sendWithFreshCredentials(answers, parts, { page, assertMaySend: request.assertMaySend });
+    const answer = await sendWithFreshCredentials(answers, parts, { page, beforeSend: request.beforeSend });
     const { context } = exchange;
     const requested = (): Requested => ({
       credentials: { name: 'API key', ...rejectionOf(auth) },

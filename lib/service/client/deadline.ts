@@ -11,6 +11,8 @@ interface Deadline {
   readonly endedBy: 'time' | 'caller' | undefined;
   /** Settles like `promise`, or rejects when the request ends: undici ignores the signal until it is connected. */
   race<Value>(promise: Promise<Value>): Promise<Value>;
+  /** Awaits `action`, after which the time begins again. Its errors are rethrown. */
+  restartAfter(action: () => Promise<void>): Promise<void>;
   release(): void;
 }
 
@@ -24,7 +26,6 @@ export function startDeadline(
   { sleep }: Pick<Clock, 'sleep'>,
 ): Deadline {
   const controller = new AbortController();
-  const timer = new AbortController();
   // One for all races: listeners of a signal cost more than most work for a request.
   const { promise: ended, reject } = Promise.withResolvers<never>();
   ended.catch(() => {});
@@ -37,10 +38,16 @@ export function startDeadline(
     reject(reason);
   };
   const onAbort = () => end('caller');
-  sleep(totalMs, timer.signal).then(
-    () => end('time'),
-    () => {},
-  );
+  let timer: AbortController;
+  const startTimer = () => {
+    timer = new AbortController();
+    sleep(totalMs, timer.signal).then(
+      () => end('time'),
+      () => {},
+    );
+  };
+  const stopTimer = () => timer.abort(released);
+  startTimer();
   callerSignal?.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
@@ -48,8 +55,16 @@ export function startDeadline(
       return endedBy;
     },
     race: <Value>(promise: Promise<Value>): Promise<Value> => Promise.race([promise, ended]),
+    async restartAfter(action) {
+      stopTimer();
+      try {
+        await action();
+      } finally {
+        startTimer();
+      }
+    },
     release() {
-      timer.abort(released);
+      stopTimer();
       callerSignal?.removeEventListener('abort', onAbort);
     },
   };

@@ -26,8 +26,7 @@ export interface Response extends Dispatcher.ResponseData {
   readonly timing: PageTiming;
 }
 
-/** Builds a request right before it is sent. */
-type BuildRequest = () => Omit<Dispatcher.RequestOptions, 'origin'>;
+type Request = Omit<Dispatcher.RequestOptions, 'origin'>;
 
 export type Exchange = ReturnType<typeof beginExchange>;
 
@@ -69,8 +68,8 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
     pool = pools.poolFor(await within(() => network.refresh()));
     return pool !== former;
   }
-  async function sendOnce(build: BuildRequest): Promise<Response> {
-    const options = { ...build(), origin: server.base.origin, signal: deadline.signal };
+  async function sendOnce(request: Request): Promise<Response> {
+    const options = { ...request, origin: server.base.origin, signal: deadline.signal };
     const requestedAt = instantOf(clock.now());
     const sentAt = clock.monotonicNow();
     const received = await deadline.race(sendRequest.call(pool as Dispatcher, options));
@@ -101,18 +100,21 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
     explain,
     /**
      * Sends the request, again if a proxy or the TLS handshake rejects the credentials and there are newer ones. The
-     * body of the last response is no longer needed.
+     * body of the last response is no longer needed. If `beforeSend` rejects, nothing is sent, and its error is
+     * rethrown unchanged.
      */
-    async send(build: BuildRequest): Promise<Response> {
+    async send(request: Request, beforeSend?: () => Promise<void>): Promise<Response> {
       response?.body.destroy();
       context = { label, server, keys };
       pool ??= pools.poolFor(await within(() => network.get()));
+      if (beforeSend !== undefined) await deadline.restartAfter(beforeSend);
       try {
-        return await sendOnce(build);
+        return await sendOnce(request);
       } catch (error) {
         await assertRefreshed(error);
       }
-      return await sendOnce(build).catch((error: unknown) => {
+      if (beforeSend !== undefined) await deadline.restartAfter(beforeSend);
+      return await sendOnce(request).catch((error: unknown) => {
         throw explain(error);
       });
     },

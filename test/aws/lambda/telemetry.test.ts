@@ -72,7 +72,7 @@ describe('an event', () => {
         { ...ofService, WaitSeconds: 90 },
       ],
     ],
-    [{ event: 'waiting-for-slot', seconds: 5 }, [{ ...ofExport, SlotWaits: 1, SlotWaitSeconds: 5 }]],
+    [{ event: 'waiting-for-turn', seconds: 5 }, [{ ...ofExport, TurnWaits: 1, TurnWaitSeconds: 5 }]],
     [{ event: 'pages-without-reports', emptyPages: 100 }, []],
   ])('%j is logged with its invocation, and counted', (event, metrics) => {
     const { telemetry, lines, published } = anInvocation();

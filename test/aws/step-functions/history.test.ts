@@ -45,7 +45,7 @@ describe('the last incident of an execution', () => {
     ['a wait', [failed, entered(6, 'WaitForService', loop)], { kind: 'wait', at, seconds: 90 }],
     [
       'not a wait for a slot',
-      [failed, entered(6, 'WaitForSlot', loop)],
+      [failed, entered(6, 'WaitForTurn', loop)],
       { kind: 'failed-attempt', at, error: 'ContractError', message: 'first second' },
     ],
     [

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PageSlots } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { holdSlot, NoFreeSlot } from '../../../lib/core/slots/held-slot.ts';
+import { holdSlot, NotYet } from '../../../lib/core/slots/held-slot.ts';
 import { anExportBench, begin, type BenchOptions } from '../../support/export/export-bench.ts';
 import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
@@ -88,7 +88,7 @@ describe('the slot of an invocation', () => {
       },
     };
     const held = holdSlot(slow, { now: () => now });
-    await expect(held.take()).rejects.toBeInstanceOf(NoFreeSlot);
+    await expect(held.take()).rejects.toBeInstanceOf(NotYet);
     expect(given.events).toEqual(['taken', 'returned']);
   });
 
@@ -99,6 +99,6 @@ describe('the slot of an invocation', () => {
     expect(outcome).toMatchObject({ next: 'queue', page: 2, iterations: 2, waits: 0 });
     expect((outcome as { waitSeconds: number }).waitSeconds).toBeGreaterThanOrEqual(10);
     expect((await bench.state()).active).toBeDefined();
-    expect(bench.events.map(({ event }) => event)).toContain('waiting-for-slot');
+    expect(bench.events.map(({ event }) => event)).toContain('waiting-for-turn');
   });
 });

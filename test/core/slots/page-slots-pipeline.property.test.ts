@@ -117,7 +117,7 @@ function aCountedExport(failure: Failure | undefined) {
   };
   const slotStore = createMemorySlotStore();
   const { runtime } = bench.deps;
-  const slots = createPageSlots({ store: slotStore, limit: 1, runtime });
+  const slots = createPageSlots({ record: slotStore, limit: 1, runtime });
   return { deps: { ...bench.deps, service, store, log, slots }, bench, stats, open, slotStore, invocation };
 }
 

@@ -2,7 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { PageSlot, PageSlots } from '../../../lib/core/ports.ts';
-import { createPageSlots, type SlotHolder, type SlotStore } from '../../../lib/core/slots/page-slots.ts';
+import { createPageSlots, type SlotHolder, type SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
+import type { SharedRecord } from '../../../lib/core/slots/shared-record.ts';
 import { createRng } from '../../simulation/world/rng.ts';
 import { createTimeline } from '../../simulation/world/virtual-time.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
@@ -10,8 +11,10 @@ import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 const leaseMs = 300_000;
 const startedAt = Date.UTC(2026, 10, 20, 2);
 
+type Store = SharedRecord<SlotsRecord>;
+
 /** A memory store that counts its calls, and a clock that sleeps advance. */
-function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotStore> = () => ({})) {
+function aBench(limit = 1, storeOverrides: (store: Store) => Partial<Store> = () => ({})) {
   const memory = createMemorySlotStore();
   const calls = { reads: 0, writes: 0 };
   const clock = { now: startedAt };
@@ -20,7 +23,7 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
   const slept: number[] = [];
   let random = 0;
   const inner = { ...memory, ...storeOverrides(memory) };
-  const store: SlotStore = {
+  const store: Store = {
     read() {
       calls.reads += 1;
       return inner.read();
@@ -31,7 +34,7 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
     },
   };
   const slots = createPageSlots({
-    store,
+    record: store,
     limit,
     runtime: {
       now: () => clock.now,
@@ -180,7 +183,7 @@ describe('an export without a slot', () => {
 
 describe('if the record changes between read and write', () => {
   it('a call tries again, and leaves after ten seconds', async () => {
-    const { slots, clock } = aBench(1, () => ({ replace: async () => false }));
+    const { slots, clock } = aBench(1, () => ({ replace: async () => undefined }));
     await refused(slots);
     expect(clock.now - startedAt).toBeLessThan(10_500);
   });
@@ -188,12 +191,12 @@ describe('if the record changes between read and write', () => {
   it('a slot is returned nevertheless', async () => {
     let conflicts = 0;
     const { slots, stored } = aBench(1, (store) => ({
-      async replace(read, holders) {
-        if (holders.length === 0 && conflicts < 50) {
+      async replace(read, content) {
+        if (content.holders.length === 0 && conflicts < 50) {
           conflicts += 1;
-          return false;
+          return undefined;
         }
-        return await store.replace(read, holders);
+        return await store.replace(read, content);
       },
     }));
     await (await acquired(slots)).release();
@@ -203,7 +206,7 @@ describe('if the record changes between read and write', () => {
 
   it('a slot that can never be returned is left to its lease', async () => {
     const { slots, stored, slept } = aBench(1, (store) => ({
-      replace: async (read, holders) => holders.length > 0 && (await store.replace(read, holders)),
+      replace: async (read, content) => (content.holders.length > 0 ? await store.replace(read, content) : undefined),
     }));
     await (await acquired(slots)).release();
     expect(stored()).toHaveLength(1);
@@ -213,16 +216,16 @@ describe('if the record changes between read and write', () => {
 
 describe('a write that took effect, although it was reported as refused', () => {
   /** The first write is followed by that of another export, before its response arrives. */
-  const withSuccessor = (store: SlotStore, isReported: () => void = () => {}): Partial<SlotStore> => {
+  const withSuccessor = (store: Store, isReported: () => void = () => {}): Partial<Store> => {
     let isFirst = true;
     return {
-      async replace(read, holders) {
-        const written = await store.replace(read, holders);
-        if (!isFirst || !written) return written;
+      async replace(read, content) {
+        const written = await store.replace(read, content);
+        if (!isFirst || written === undefined) return written;
         isFirst = false;
-        await store.replace(await store.read(), holders);
+        await store.replace(await store.read(), content);
         isReported();
-        return false;
+        return undefined;
       },
     };
   };
@@ -287,7 +290,7 @@ describe('if the store fails', () => {
     for (const failing of ['read', 'replace'] as const) {
       let isFailing = false;
       const { slots, calls, clock } = aBench(1, (store) => ({
-        [failing]: async (...write: Parameters<SlotStore['replace']>) => {
+        [failing]: async (...write: Parameters<Store['replace']>) => {
           if (isFailing) throw outage;
           return await store[failing](...write);
         },
@@ -332,7 +335,7 @@ it('a hundred exports that share two slots use them for most of the time', async
   const timeline = createTimeline(startedAt);
   const rng = createRng('a hundred exports', 'slots');
   const memory = createMemorySlotStore();
-  const store: SlotStore = {
+  const store: Store = {
     async read() {
       await timeline.sleep(rng.between(2, 8));
       return await memory.read();
@@ -349,7 +352,7 @@ it('a hundred exports that share two slots use them for most of the time', async
   const finishedAt: number[] = [];
   const exportPages = async () => {
     for (let page = 1; page <= 5;) {
-      const slot = await createPageSlots({ store, limit: 2, runtime }).acquire({ leaseMs });
+      const slot = await createPageSlots({ record: store, limit: 2, runtime }).acquire({ leaseMs });
       if (slot === undefined) {
         await timeline.sleep(rng.between(10_000, 30_000));
         continue;

@@ -147,7 +147,7 @@ describe('a run with several slices', () => {
     const namesOf = (bench: Bench) => pagesIn(bench).map((key) => key.slice(key.lastIndexOf('/')));
     expect(namesOf(one)).toEqual(namesOf(today));
     const requestsOf = ({ service }: Bench) =>
-      service.requests.map((each) => ({ ...each, request: undefined, assertMaySend: undefined }));
+      service.requests.map((each) => ({ ...each, request: undefined, beforeSend: undefined }));
     expect(requestsOf(one)).toEqual(requestsOf(today));
   });
 
@@ -218,7 +218,7 @@ describe('a run with several slices', () => {
     const bench = aBench();
     const { runtime } = bench.deps;
     const store = createMemorySlotStore();
-    const slots = createPageSlots({ store, limit: 2, runtime });
+    const slots = createPageSlots({ record: store, limit: 2, runtime });
     let most = 0;
     const counted: typeof slots = {
       async acquire(options) {
@@ -241,7 +241,7 @@ describe('a run with several slices', () => {
       },
     });
     const store = createMemorySlotStore();
-    Object.assign(bench.deps, { slots: createPageSlots({ store, limit: 2, runtime: bench.deps.runtime }) });
+    Object.assign(bench.deps, { slots: createPageSlots({ record: store, limit: 2, runtime: bench.deps.runtime }) });
     expect(failed(await bench.start(sliced)).error).toBe('ConfigurationError');
     expect(store.current()).toEqual([]);
   });

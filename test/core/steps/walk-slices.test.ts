@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { type ErrorName, ExportError, errorNames } from '../../../lib/core/errors.ts';
-import { NoFreeSlot } from '../../../lib/core/slots/held-slot.ts';
+import { NotYet } from '../../../lib/core/slots/held-slot.ts';
 import { classify, type Reaction } from '../../../lib/core/steps/walk-slices.ts';
 
 const timeIsUp = AbortSignal.abort(new ExportError('ServiceUnavailableError', 'the time of the invocation is over'));
@@ -38,6 +38,6 @@ describe('the reaction to an error of a chain', () => {
   });
 
   it('that has no slot is to wait for one', () => {
-    expect(classify(new NoFreeSlot(), { isSliced: true, interruption: undefined })).toBe('queue');
+    expect(classify(new NotYet('No slot is free'), { isSliced: true, interruption: undefined })).toBe('queue');
   });
 });

@@ -162,7 +162,7 @@ describe('a state file', () => {
     ...['0', '-1', '99'].map((version): [string, (file: string) => void, RegExp] => [
       `has the schema ${version}`,
       (file) => edit(file, `PRAGMA user_version = ${version}`),
-      /was written by another version of report-exporter \(schema -?\d+; this one supports \d\)/,
+      /was written by another version of report-exporter \(schema -?\d+; this one supports \d+\)/,
     ]),
     ['is a directory', (file) => rm(file).then(() => mkdir(file)), /is a directory, not a file\. Move it away/],
     [

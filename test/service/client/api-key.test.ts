@@ -48,6 +48,15 @@ describe('a rejected API key', () => {
     expect(apiKey.refreshed).toBe(1);
   });
 
+  it('has the second request wait for its turn, too', async () => {
+    await using server = await startRawServer(rejection(401), rawResponse());
+    await using client = clientFor(server, { apiKey: rotatedKey('the-old-key', 'the-new-key') });
+    const sentBefore: number[] = [];
+    const beforeSend = async () => void sentBefore.push(server.requests.length);
+    await fetchPage(client, { ...pageRequest(), beforeSend });
+    expect(sentBefore).toEqual([0, 1]);
+  });
+
   it('is not sent again if it has not changed', async () => {
     await using server = await startRawServer(rejection(401, 'who are you?'));
     await using client = clientFor(server, { apiKey: fixedApiKey('the-only-key', 'The environment variable KEY') });

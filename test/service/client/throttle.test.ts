@@ -8,7 +8,8 @@ import { reportExportService } from '../../../lib/service/api/report-export-serv
 import { aServiceWith } from '../../support/settings.ts';
 import { fetchPage } from '../../support/builders.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { failureOf, pageRequest } from '../../support/service/service-client.ts';
+import { clientFor, failureOf, pageRequest } from '../../support/service/service-client.ts';
+import { createVirtualClock } from '../../support/virtual-clock.ts';
 
 const throttled = (status: number) => rawResponse({ status, headers: { 'retry-after': '2.9' }, body: '' });
 
@@ -45,3 +46,11 @@ it.each([429, 403, 401, 502, 422])(
     expect(slept).toEqual([500]);
   },
 );
+
+it('the time that a request waits for its turn is none of its total time', async () => {
+  await using server = await startRawServer(rawResponse());
+  const clock = createVirtualClock();
+  await using client = clientFor(server, { clock, totalTimeout: 1_000 });
+  await fetchPage(client, { ...pageRequest(), beforeSend: () => clock.advance(60_000) });
+  expect(server.requests).toHaveLength(1);
+});

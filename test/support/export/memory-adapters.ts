@@ -10,7 +10,8 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
-import type { SlotHolder, SlotStore } from '../../../lib/core/slots/page-slots.ts';
+import type { SlotHolder, SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
+import type { SharedRecord } from '../../../lib/core/slots/shared-record.ts';
 import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
 import type { Spool } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
@@ -155,32 +156,31 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
   };
 }
 
-interface MemorySlotStore extends SlotStore {
+interface MemorySlotStore extends SharedRecord<SlotsRecord> {
   current(): readonly SlotHolder[] | undefined;
   /** Replaces or deletes what is stored, whatever it is. */
   set(holders: readonly SlotHolder[] | undefined): void;
 }
 
 export function createMemorySlotStore(crash: CrashPoint = () => {}): MemorySlotStore {
-  let current: readonly SlotHolder[] | undefined;
+  let current: SlotsRecord | undefined;
   let writes = 0;
   const revision = () => (current === undefined ? undefined : String(writes));
   const set = (holders: readonly SlotHolder[] | undefined) => {
     writes += 1;
-    current = structuredClone(holders);
+    current = holders && structuredClone({ holders });
   };
+  const read = async () => ({ revision: revision(), content: structuredClone(current) });
   return {
-    async read() {
-      return { revision: revision(), holders: structuredClone(current ?? []) };
-    },
-    async replace(read, holders) {
+    read,
+    async replace(previous, { holders }) {
       crash('before the slots are replaced');
-      if (read.revision !== revision()) return false;
+      if (previous.revision !== revision()) return undefined;
       set(holders);
       crash('after the slots are replaced');
-      return true;
+      return await read();
     },
-    current: () => structuredClone(current),
+    current: () => structuredClone(current?.holders),
     set,
   };
 }

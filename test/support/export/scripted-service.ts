@@ -57,6 +57,7 @@ export function scriptedService(
   return {
     requests,
     async fetch(request, options) {
+      await request.beforeSend?.();
       requests.push(request);
       const requestedAt = now();
       const respond = (page: FetchedPage) =>

@@ -33,8 +33,8 @@ interface AnswerDependencies {
   readonly createGunzip: CreateGunzip | undefined;
 }
 
-/** The page that is requested, and a check before each request that may throw. */
-interface SentPage extends Pick<PageRequest, 'assertMaySend'> {
+/** The page that is requested, and what happens before each request. */
+interface SentPage extends Pick<PageRequest, 'beforeSend'> {
   readonly page: RequestedPage;
 }
 
@@ -45,14 +45,11 @@ interface SentPage extends Pick<PageRequest, 'assertMaySend'> {
 export async function sendWithFreshCredentials(
   deps: AnswerDependencies,
   parts: ReturnType<typeof httpRequest>,
-  { page, assertMaySend }: SentPage,
+  { page, beforeSend }: SentPage,
 ): Promise<Answer> {
   const { exchange, credentials, apiKey } = deps;
   const send = async ({ headers }: Sent): Promise<Answer> => {
-    const response = await exchange.send(() => {
-      assertMaySend?.();
-      return { ...parts, headers: { ...parts.headers, ...headers } };
-    });
+    const response = await exchange.send({ ...parts, headers: { ...parts.headers, ...headers } }, beforeSend);
     return await answerIn(deps, response, page);
   };
   // A refresh token that is being exchanged is stored before this request may end, and the process with it.

@@ -47,10 +47,7 @@ export function createTokenExchange(
 
   async function send(exchange: Exchange, secret: string, assertMaySend?: () => void): Promise<Response> {
     const request = await requests.build(secret);
-    return await exchange.send(() => {
-      assertMaySend?.();
-      return request;
-    });
+    return await exchange.send(request, async () => assertMaySend?.());
   }
 
   /** The document that the server returns for the secret, with the fields of a document that it leaves out. */

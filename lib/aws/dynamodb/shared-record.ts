@@ -1,0 +1,61 @@
+/**
+ * Stores what the exports of a service share in an item of the page log's table. Each write has a random token, which
+ * the next write must name.
+ *
+ * A damaged item must not stop the exports of the service: what cannot be read counts as empty, and an item without a
+ * token is replaced. Until the leases in it would have ended, the service may receive more requests than its limits
+ * allow.
+ */
+
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type * as z from 'zod/mini';
+import type { Runtime } from '../../core/ports.ts';
+import type { SharedRecord } from '../../core/slots/shared-record.ts';
+import { conditionalWrites } from './conditional-writes.ts';
+import { recordIn, sharedRecordKey, type SharedRecordName, toAttributes } from './items.ts';
+
+export interface SharedRecordOptions {
+  readonly client: DynamoDBClient;
+  /** An existing table with the string keys `pk` and `sk`. */
+  readonly table: string;
+  readonly service: string;
+  readonly runtime: Pick<Runtime, 'randomHex'>;
+}
+
+/** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */
+export function createDynamoSharedRecord<Content>(
+  name: SharedRecordName,
+  schema: z.ZodMiniType<Content>,
+  { service, ...options }: SharedRecordOptions,
+): SharedRecord<Content> {
+  const { get, putIf } = conditionalWrites(options);
+  const key = sharedRecordKey(service, name);
+  return {
+    async read() {
+      const item = (await get(key)) ?? {};
+      const revision = item.writeToken?.S;
+      try {
+        return { revision, content: schema.parse(JSON.parse(recordIn(item).json ?? '')) };
+      } catch {
+        return { revision, content: undefined };
+      }
+    },
+
+    async replace({ revision }, content) {
+      const token = options.runtime.randomHex(32);
+      const item = { ...key, ...toAttributes({ json: JSON.stringify(content) }), writeToken: { S: token } };
+      const { written, existing } = await putIf(
+        item,
+        revision === undefined
+          ? {
+              ConditionExpression: 'NOT attribute_type(writeToken, :text)',
+              ExpressionAttributeValues: { ':text': { S: 'S' } },
+            }
+          : { ConditionExpression: 'writeToken = :read', ExpressionAttributeValues: { ':read': { S: revision } } },
+      );
+      // The SDK repeats a write whose response was lost.
+      const isWritten = written || existing?.writeToken?.S === token;
+      return isWritten ? { revision: token, content } : undefined;
+    },
+  };
+}

@@ -1,0 +1,181 @@
+/**
+ * Limits how many requests a service receives in a period, over all its exports and all processes (docs/guarantees.md,
+ * "Exports of one service").
+ *
+ * A shared record says when the next place for a request is free (GCRA, the generic cell rate algorithm). A request
+ * takes a place by compare-and-set, and only if its invocation can wait for it: a place that is taken and not used is
+ * lost to all. Otherwise nothing is written, and the run continues after a Wait state.
+ */
+
+import * as z from 'zod/mini';
+import { createSlots } from '../concurrency.ts';
+import { isExportError } from '../errors.ts';
+import type { ReportService, RequestRate, Runtime } from '../ports.ts';
+import { NotYet } from './held-slot.ts';
+import type { SharedRecord, Versioned } from './shared-record.ts';
+
+/** At most `requests` in any period of `perMs`, and at most `burst` of them at once. */
+export interface RateLimit {
+  readonly requests: number;
+  readonly perMs: number;
+  readonly burst: number;
+}
+
+/** Times in milliseconds since the epoch. */
+export const rateRecord = z.object({
+  /** When a process that has rested could send its next burst: each request moves it by one interval. */
+  usedUntil: z.number(),
+  /** The end of a Retry-After of the service. */
+  notBefore: z.number(),
+});
+export type RateRecord = Readonly<z.infer<typeof rateRecord>>;
+
+/**
+ * By how much the period is lengthened, as a fraction of it. The limit holds although the clocks of processes, and the
+ * times that requests travel, differ by half of it.
+ */
+const margin = 0.02;
+
+/** No invocation waits longer for a place. */
+export const maxPlaceWaitMs = 60_000;
+/** A longer Retry-After binds only the run that received it. */
+const maxSharedRetryAfterMs = 300_000;
+/** A record that is farther ahead was written by a clock that was wrong. */
+const clockMarginMs = 60_000;
+/** After a longer wait, the service may have sent a Retry-After meanwhile. */
+const rereadAfterMs = 1_000;
+/** How long before its place a request that waits reads the record once more. */
+const rereadLeadMs = 100;
+/** How much earlier a process takes its place at most, if its requests are late. */
+const maxLeadMs = 1_000;
+
+/**
+ * Sends each request, and each repetition of one, when it has taken a place. A Retry-After holds back the requests of
+ * other exports, too. `waitUntil` is the latest time to send one, by the monotonic clock.
+ */
+export function atRate(
+  fetch: ReportService['fetch'],
+  rate: RequestRate | undefined,
+  waitUntil?: number,
+): ReportService['fetch'] {
+  if (rate === undefined) return fetch;
+  return async (request, options) => {
+    const beforeSend = async (): Promise<void> => {
+      await rate.take({ waitUntil, signal: options.signal });
+      await request.beforeSend?.();
+    };
+    try {
+      return await fetch({ ...request, beforeSend }, options);
+    } catch (error) {
+      const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
+      // The error of the service is the one to report.
+      if (seconds !== undefined) await rate.holdBack(seconds).catch(() => {});
+      throw error;
+    }
+  };
+}
+
+/** The milliseconds between two places. Those of a burst and the places after it in its period are `requests`. */
+export const intervalOf = ({ requests, perMs, burst }: RateLimit): number =>
+  (perMs * (1 + margin)) / (requests - burst + 1);
+
+/** What is known of the rate at `now`. What a wrong clock has written is not believed. */
+export function believed(content: RateRecord | undefined, limit: RateLimit, now: number): RateRecord {
+  const { usedUntil = 0, notBefore: retryAfter = 0 } = content ?? {};
+  const notBefore = retryAfter <= now + maxSharedRetryAfterMs + clockMarginMs ? retryAfter : 0;
+  const latestPlace = Math.max(now, notBefore) + maxPlaceWaitMs + clockMarginMs;
+  return { usedUntil: usedUntil <= latestPlace + limit.burst * intervalOf(limit) ? usedUntil : 0, notBefore };
+}
+
+/** The next place, from `earliest` on, and the record once it is taken. */
+export function nextPlace(
+  record: RateRecord,
+  limit: RateLimit,
+  earliest: number,
+): { placeAt: number; taken: RateRecord } {
+  const { usedUntil, notBefore } = record;
+  const interval = intervalOf(limit);
+  const placeAt = Math.max(earliest, notBefore, usedUntil - (limit.burst - 1) * interval);
+  return { placeAt, taken: { notBefore, usedUntil: Math.max(usedUntil, placeAt) + interval } };
+}
+
+/** @throws from both functions: the store's errors, unchanged */
+export function createRequestRate({
+  record,
+  limit,
+  runtime,
+}: {
+  readonly record: SharedRecord<RateRecord>;
+  readonly limit: RateLimit;
+  readonly runtime: Runtime;
+}): RequestRate {
+  const { now, monotonicNow, sleep } = runtime;
+  /** The newest record that this process knows. */
+  let known: Versioned<RateRecord> | undefined;
+  const turns = createSlots(1);
+  /** How long this process needs from taking a place to sending the request, if it has been late. */
+  let leadMs = 0;
+
+  return {
+    async take({ waitUntil = Number.POSITIVE_INFINITY, signal } = {}) {
+      for (;;) {
+        const maxWaitMs = Math.min(waitUntil - monotonicNow(), maxPlaceWaitMs);
+        const endTurn = await turns.acquire(signal);
+        const placeAt = await reserve(maxWaitMs).finally(endTurn);
+        if (!(await waitFor(placeAt, signal))) continue;
+        const lateMs = now() - placeAt;
+        if (lateMs <= (limit.perMs * margin) / 2) return;
+        // A request that is sent late would meet those after it. The next place leaves time for what took so long.
+        leadMs = Math.min(2 * Math.max(lateMs, leadMs), maxLeadMs);
+      }
+    },
+    async holdBack(seconds) {
+      const until = now() + Math.min(seconds * 1_000, maxSharedRetryAfterMs);
+      const endTurn = await turns.acquire();
+      try {
+        await change((current) => (current.notBefore >= until ? undefined : { ...current, notBefore: until }));
+      } finally {
+        endTurn();
+      }
+    },
+  };
+
+  /** Takes the next place. @throws NotYet if it is more than `maxWaitMs` ahead: then none is taken */
+  async function reserve(maxWaitMs: number): Promise<number> {
+    let place = 0;
+    await change((current) => {
+      const at = now();
+      const { placeAt, taken } = nextPlace(current, limit, at + leadMs);
+      const tooLateMs = placeAt - at - maxWaitMs;
+      if (tooLateMs > 0) throw new NotYet('The next place of the rate is too far ahead', tooLateMs / 1_000);
+      place = placeAt;
+      return taken;
+    });
+    return place;
+  }
+
+  /** Replaces the record with what `decide` returns; undefined changes nothing. */
+  async function change(decide: (current: RateRecord) => RateRecord | undefined): Promise<void> {
+    for (let stored = known ?? (await record.read()); ; stored = await record.read()) {
+      // Until this change succeeds, the record may be another one.
+      known = undefined;
+      const next = decide(believed(stored.content, limit, now()));
+      if (next === undefined) return;
+      known = await record.replace(stored, next);
+      if (known !== undefined) return;
+    }
+  }
+
+  /** Resolves to whether the place can still be used. */
+  async function waitFor(placeAt: number, signal: AbortSignal | undefined): Promise<boolean> {
+    const waitMs = placeAt - now();
+    if (waitMs > rereadAfterMs) {
+      await sleep(waitMs - rereadLeadMs, signal);
+      const { content } = await record.read();
+      if (believed(content, limit, now()).notBefore > placeAt) return false;
+    }
+    const restMs = placeAt - now();
+    if (restMs > 0) await sleep(restMs, signal);
+    return true;
+  }
+}

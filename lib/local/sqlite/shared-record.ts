@@ -1,0 +1,37 @@
+/** What the exports of a service share on this machine: a row of the state file, for all processes of the directory. */
+
+import type * as z from 'zod/mini';
+import type { Runtime } from '../../core/ports.ts';
+import type { SharedRecord } from '../../core/slots/shared-record.ts';
+import type { StateFile } from './state-file.ts';
+
+/** A write may be lost with the power, and its processes with it. */
+export function sharedRecordIn<Content>(
+  { all, run }: StateFile,
+  name: string,
+  schema: z.ZodMiniType<Content>,
+  { randomHex }: Pick<Runtime, 'randomHex'>,
+): SharedRecord<Content> {
+  return {
+    async read() {
+      const [row] = all('SELECT revision, content FROM shared_records WHERE name = ?', name);
+      const content = schema.safeParse(JSON.parse(String(row?.content ?? null)));
+      return { revision: row && String(row.revision), content: content.data };
+    },
+    async replace({ revision }, content) {
+      const next = randomHex(16);
+      const json = JSON.stringify(content);
+      const isWritten =
+        revision === undefined
+          ? run('INSERT INTO shared_records VALUES (?, ?, ?) ON CONFLICT DO NOTHING', name, next, json)
+          : run(
+              'UPDATE shared_records SET revision = ?, content = ? WHERE name = ? AND revision = ?',
+              next,
+              json,
+              name,
+              revision,
+            );
+      return isWritten ? { revision: next, content } : undefined;
+    },
+  };
+}
