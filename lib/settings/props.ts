@@ -130,6 +130,14 @@ export interface ServiceProps {
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
+   * How many requests the service receives in a period at most, over all its exports; on this machine, from each
+   * directory.
+   *
+   * @default - there is no limit
+   * @see `docs/aws.md#politeness`
+   */
+  readonly rate?: RateProps | undefined;
+  /**
    * The condition of the filter that excludes a date and later ones. Slices, a lag and bounded runs need it.
    *
    * @example 'date.lt'
@@ -203,6 +211,33 @@ export interface ServiceProps {
    * @example 1024
    */
   readonly memoryMebibytes?: number | undefined;
+}
+
+/**
+ * How many requests the service receives in a period at most, over all its exports; on this machine, from each
+ * directory.
+ */
+export interface RateProps {
+  /**
+   * How many requests the service receives in a period at most. Unit: requests.
+   *
+   * @example 100
+   */
+  readonly requests: number;
+  /**
+   * The length of a period, from PT1S to P1D. An ISO 8601 duration.
+   *
+   * @example 'PT1M'
+   */
+  readonly per: string;
+  /**
+   * How many requests may be sent at once, no more than `requests`. The others are spread evenly over the period. Unit:
+   * requests.
+   *
+   * @default 1
+   * @example 10
+   */
+  readonly burst?: number | undefined;
 }
 
 /** The description of another API: what its exports have in common. */

@@ -109,7 +109,7 @@ export function createRequestRate({
   readonly limit: RateLimit;
   readonly runtime: Runtime;
 }): RequestRate {
-  const { now, monotonicNow, sleep } = runtime;
+  const { now, monotonicNow } = runtime;
   /** The newest record that this process knows. */
   let known: Versioned<RateRecord> | undefined;
   const turns = createSlots(1);
@@ -170,12 +170,12 @@ export function createRequestRate({
   async function waitFor(placeAt: number, signal: AbortSignal | undefined): Promise<boolean> {
     const waitMs = placeAt - now();
     if (waitMs > rereadAfterMs) {
-      await sleep(waitMs - rereadLeadMs, signal);
+      await runtime.sleep(waitMs - rereadLeadMs, signal);
       const { content } = await record.read();
       if (believed(content, limit, now()).notBefore > placeAt) return false;
     }
     const restMs = placeAt - now();
-    if (restMs > 0) await sleep(restMs, signal);
+    if (restMs > 0) await runtime.sleep(restMs, signal);
     return true;
   }
 }

@@ -15,8 +15,9 @@ export function sharedRecordIn<Content>(
   return {
     async read() {
       const [row] = all('SELECT revision, content FROM shared_records WHERE name = ?', name);
-      const content = schema.safeParse(JSON.parse(String(row?.content ?? null)));
-      return { revision: row && String(row.revision), content: content.data };
+      if (row === undefined) return { revision: undefined, content: undefined };
+      const { revision, content } = row as { readonly revision: string; readonly content: string };
+      return { revision, content: schema.safeParse(JSON.parse(content)).data };
     },
     async replace({ revision }, content) {
       const next = randomHex(16);

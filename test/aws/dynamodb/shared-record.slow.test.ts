@@ -1,4 +1,4 @@
-/** What the exports of a service share, in DynamoDB: compare-and-set, lost responses, damaged items, and the size of the item. */
+/** What the exports of a service share, in DynamoDB: lost responses, damaged items, and the form of the item. */
 
 import { GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
