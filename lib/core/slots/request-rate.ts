@@ -76,11 +76,11 @@ export function atRate(
 }
 
 /** The milliseconds between two places. Those of a burst and the places after it in its period are `requests`. */
-export const intervalOf = ({ requests, perMs, burst }: RateLimit): number =>
+const intervalOf = ({ requests, perMs, burst }: RateLimit): number =>
   (perMs * (1 + margin)) / (requests - burst + 1);
 
 /** What is known of the rate at `now`. What a wrong clock has written is not believed. */
-export function believed(content: RateRecord | undefined, limit: RateLimit, now: number): RateRecord {
+function believed(content: RateRecord | undefined, limit: RateLimit, now: number): RateRecord {
   const { usedUntil = 0, notBefore: retryAfter = 0 } = content ?? {};
   const notBefore = retryAfter <= now + maxSharedRetryAfterMs + clockMarginMs ? retryAfter : 0;
   const latestPlace = Math.max(now, notBefore) + maxPlaceWaitMs + clockMarginMs;
@@ -88,7 +88,7 @@ export function believed(content: RateRecord | undefined, limit: RateLimit, now:
 }
 
 /** The next place, from `earliest` on, and the record once it is taken. */
-export function nextPlace(
+function nextPlace(
   record: RateRecord,
   limit: RateLimit,
   earliest: number,
