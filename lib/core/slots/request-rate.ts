@@ -76,8 +76,7 @@ export function atRate(
 }
 
 /** The milliseconds between two places. Those of a burst and the places after it in its period are `requests`. */
-const intervalOf = ({ requests, perMs, burst }: RateLimit): number =>
-  (perMs * (1 + margin)) / (requests - burst + 1);
+const intervalOf = ({ requests, perMs, burst }: RateLimit): number => (perMs * (1 + margin)) / (requests - burst + 1);
 
 /** What is known of the rate at `now`. What a wrong clock has written is not believed. */
 function believed(content: RateRecord | undefined, limit: RateLimit, now: number): RateRecord {
@@ -88,11 +87,7 @@ function believed(content: RateRecord | undefined, limit: RateLimit, now: number
 }
 
 /** The next place, from `earliest` on, and the record once it is taken. */
-function nextPlace(
-  record: RateRecord,
-  limit: RateLimit,
-  earliest: number,
-): { placeAt: number; taken: RateRecord } {
+function nextPlace(record: RateRecord, limit: RateLimit, earliest: number): { placeAt: number; taken: RateRecord } {
   const { usedUntil, notBefore } = record;
   const interval = intervalOf(limit);
   const placeAt = Math.max(earliest, notBefore, usedUntil - (limit.burst - 1) * interval);
