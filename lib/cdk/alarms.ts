@@ -1,4 +1,4 @@
-/** The alarms of services, exports and the table. Each description says what happened and links to the runbook. */
+/** The alarms of services and exports. Each description says what happened and links to the runbook. */
 
 import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import {
@@ -13,7 +13,6 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
@@ -59,23 +58,12 @@ interface AlarmRow extends Partial<AlarmProps> {
 
 /** The alarms by id, which is the heading of their section in the runbook. Undefined: none with these settings. */
 type AlarmTable<Subject> = Readonly<
-  Record<string, (service: MonitoredService, subject: Subject) => AlarmRow | undefined>
+  Record<string, (subject: Subject, service: MonitoredService) => AlarmRow | undefined>
 >;
 
-/** A larger service has common alarms for failed and waiting runs: many alarms are confusing and expensive. */
-const maxExportsWithOwnAlarms = 20;
-const isPerExport = ({ exportNames }: MonitoredService) => exportNames.length <= maxExportsWithOwnAlarms;
-
-/** Fifteen minutes of throttling: shorter bursts are retried and harmless. */
-const throttlingPeriods = 3;
-
-/** In six hours. */
+/** In six hours, for so many exports: short waits of many exports are normal. */
 const maxWaitHours = 3;
-
-/** In common for so many exports: short waits of many exports are normal. */
 const exportsPerMaxWait = 10;
-
-const sixHours = Duration.hours(6);
 
 /**
  * Each watches one metric, because a sum may be without data if one of its metrics is. Step Functions also counts
@@ -92,52 +80,27 @@ const serviceAlarms = {
     what: 'An execution timed out.',
     metric: service.stateMachine.metricTimedOut(),
   }),
-  StartRejected: (service) => ({
-    what:
-      'A start was refused: its input names no export of the service, is invalid, or contradicts the settings or another run. ' +
-      'The error of the execution says which; status shows it, too, unless no export or a bounded run was named.',
-    metric: service.metric('StartsRejected'),
-  }),
-  FailureNotRecorded: (service) => ({
-    what: 'The FailRun function failed, so a failed run may have raised no alarm of its own.',
-    metric: service.functions.FailRun.metricErrors(),
-  }),
   MissedStart: ({ deadLetterQueue }) =>
     deadLetterQueue && {
       what: 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.',
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(),
     },
-  // ExportPage has the most invocations of the four functions, so it is the first to be throttled. Retries of a
-  // throttled invocation become rare, so that not every period has one.
-  FunctionThrottled: (service) => ({
-    what: 'Lambda throttled the ExportPage function three times within an hour, minutes apart.',
-    metric: service.functions.ExportPage.metricThrottles(),
-    evaluationPeriods: 12,
-    datapointsToAlarm: throttlingPeriods,
-  }),
-  StateMachineThrottled: (service) => ({
-    what: 'Step Functions throttled the state machine for 15 minutes.',
-    metric: service.stateMachine.metricThrottled(),
-    evaluationPeriods: throttlingPeriods,
-  }),
-  // Instead of an alarm per export.
   Waiting(service) {
-    if (isPerExport(service)) return undefined;
     const hours = maxWaitHours * Math.ceil(service.exportNames.length / exportsPerMaxWait);
     return {
       what:
         `Within 6 hours, its exports (${namesOf(service)}) had to wait for ${hours} hours or more in total ` +
         `(Retry-After): ${maxWaitHours} hours for every ${exportsPerMaxWait} exports.`,
-      metric: service.metric('WaitSeconds', undefined, { period: sixHours }),
+      metric: service.metric('WaitSeconds', undefined, { period: Duration.hours(6) }),
       threshold: hours * 3_600,
     };
   },
-} satisfies AlarmTable<undefined>;
+} satisfies AlarmTable<MonitoredService>;
 
-/** The alarms of an export. Each has the first two: in a sum over several, runs of others would hide missing ones. */
+/** Each export has its own: in a sum over several, runs of others would hide missing ones. */
 const exportAlarms = {
   // Only an enabled schedule makes runs overdue.
-  NotFresh(service, { name, schedule }) {
+  NotFresh({ name, schedule }, service) {
     if (schedule?.enabled !== true || schedule.freshness === 'none') return undefined;
     const { period, evaluationPeriods } = freshnessWindow(schedule.freshness);
     const weeksOf = period.toMilliseconds() === weekMs ? schedule.timeZone : undefined;
@@ -155,7 +118,7 @@ const exportAlarms = {
     };
   },
   // A run publishes the metric when it completes, and until the next one does, the state stays.
-  NoReports: (service, { name, expect: { reportsEvery } = {} }) =>
+  NoReports: ({ name, expect: { reportsEvery } = {} }, service) =>
     reportsEvery === undefined
       ? undefined
       : {
@@ -164,33 +127,10 @@ const exportAlarms = {
           threshold: reportsEvery / 1_000,
           treatMissingData: TreatMissingData.IGNORE,
         },
-  RunFailed: (service, { name }) =>
-    isPerExport(service) ? { what: 'A run failed.', metric: service.metric('RunsFailed', name) } : undefined,
-  Waiting: (service, { name }) =>
-    isPerExport(service)
-      ? {
-          what: `Within 6 hours, the service requested ${maxWaitHours} hours or more of waiting (Retry-After).`,
-          metric: service.metric('WaitSeconds', name, { period: sixHours }),
-          threshold: maxWaitHours * 3_600,
-        }
-      : undefined,
 } satisfies AlarmTable<MonitoredExport>;
 
-const throttlingOfTable = (table: ITable, metricName: string, operation: string): AlarmRow => ({
-  what: `DynamoDB throttled ${operation} the page log for 15 minutes.`,
-  metric: zeroIfMissing(table.metric(metricName, { dimensionsMap: { TableName: table.tableName }, statistic: 'Sum' })),
-  evaluationPeriods: throttlingPeriods,
-});
-
-const tableAlarms = (table: ITable) => ({
-  TableReadsThrottled: throttlingOfTable(table, 'ReadThrottleEvents', 'reads from'),
-  TableWritesThrottled: throttlingOfTable(table, 'WriteThrottleEvents', 'writes to'),
-});
-
 /** The ids of all alarms. A test compares them with the runbook and with the stack. */
-export const alarmIds = [
-  ...new Set([...Object.keys({ ...serviceAlarms, ...exportAlarms }), 'TableReadsThrottled', 'TableWritesThrottled']),
-];
+export const alarmIds = Object.keys({ ...serviceAlarms, ...exportAlarms });
 
 /** The runbook's page in the project, and its headings. */
 export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
@@ -202,14 +142,9 @@ export function createServiceAlarms(
   options: AlarmOptions,
 ): void {
   const rowsOf = <Subject>(table: AlarmTable<Subject>, subject: Subject) =>
-    Object.fromEntries(Object.entries(table).map(([id, rowOf]) => [id, rowOf(service, subject)]));
-  createAlarms(service, `Service ${service.serviceName}`, rowsOf(serviceAlarms, undefined), options);
+    Object.fromEntries(Object.entries(table).map(([id, rowOf]) => [id, rowOf(subject, service)]));
+  createAlarms(service, `Service ${service.serviceName}`, rowsOf(serviceAlarms, service), options);
   for (const each of exports) createAlarms(each.scope, `Export ${each.name}`, rowsOf(exportAlarms, each), options);
-}
-
-/** Creates the alarms of the table, which all services share. */
-export function createTableAlarms(scope: Construct, table: ITable, options: AlarmOptions): void {
-  createAlarms(scope, 'All services', tableAlarms(table), options);
 }
 
 function createAlarms(
@@ -269,7 +204,7 @@ function namesOf({ exportNames: names }: MonitoredService): string {
 
 /**
  * The metric, with 0 for periods without data. Otherwise an alarm with missing data points evaluates older ones beyond
- * its window, and an alarm on a DynamoDB metric, for which missing data is ignored, would never return to OK.
+ * its window.
  */
 const zeroIfMissing = (metric: Metric): MathExpression =>
   new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period: metric.period });

@@ -76,7 +76,6 @@ function serviceWidgets(service: MonitoredService): IWidget[] {
       stateMachine.metricSucceeded({ ...options, label: 'Succeeded' }),
       stateMachine.metricFailed({ ...options, label: 'Failed' }),
       stateMachine.metricTimedOut({ ...options, label: 'Timed out' }),
-      service.metric('StartsRejected', undefined, { ...options, label: 'StartsRejected' }),
     ]),
     // With maxConcurrentPages, this includes invocations that wait for a slot.
     graph('Concurrent ExportPage invocations', [

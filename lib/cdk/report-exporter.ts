@@ -21,14 +21,14 @@ import {
   type MetricName,
   metricNamespace,
   serviceDimensions,
-  serviceMetrics,
+  serviceMetric,
 } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
 import { detailTypes, eventSource } from '../core/state-machine/definition.ts';
 import { functionSettings, serviceMetadata, type StorageClass } from '../settings/deployed-settings.ts';
 import { findSimilarNames } from '../settings/deployment-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
-import { createServiceAlarms, createTableAlarms } from './alarms.ts';
+import { createServiceAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';
 import { functionNetwork } from './network.ts';
@@ -68,11 +68,9 @@ export interface ReportExporterProps {
    */
   readonly prefix?: string;
   /**
-   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. The
-   * alarms of a table belong to the stack or construct that creates it.
+   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`.
    *
-   * @default - a table with on-demand capacity and its alarms are created; the table is retained when the stack is
-   *   deleted
+   * @default - a table with on-demand capacity is created, and retained when the stack is deleted
    */
   readonly table?: ITable;
   /**
@@ -272,14 +270,12 @@ export class ReportExporter extends Construct {
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
 
-    const alarmOptions = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
-    createServiceAlarms(this, scoped, alarmOptions);
-    if (props.table === undefined) createTableAlarms(this, this.table, alarmOptions);
+    createServiceAlarms(this, scoped, { topic: props.alarmTopic, runbookUrl: props.runbookUrl });
     createServiceOutput(this, resources);
     if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);
   }
 
-  /** The alarms of the service, its exports and the table, if created here: for an action or a composite alarm. */
+  /** The alarms of the service and its exports: for an action or a composite alarm. */
   get alarms(): readonly Alarm[] {
     return this.node.findAll().filter((each) => each instanceof Alarm);
   }
@@ -312,8 +308,7 @@ export class ReportExporter extends Construct {
 
   /**
    * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without
-   * `exportName`, it is the metric of the service, if it has one (`StartsRejected`, `WaitSeconds`), or that of the only
-   * export.
+   * `exportName`, it is that of the service (`WaitSeconds`), or of the only export.
    *
    * @param name The name of the metric
    * @param exportName The name of an export
@@ -325,10 +320,7 @@ export class ReportExporter extends Construct {
     this.#assertExport(exportName);
     const { serviceName, exportNames } = this;
     const [first = '', ...others] = exportNames;
-    if (name === 'StartsRejected' && exportName !== undefined) {
-      this.#reject(`has no metric ${name} of an export: leave out the name of the export`);
-    }
-    const isOfService = exportName === undefined && (serviceMetrics as readonly MetricName[]).includes(name);
+    const isOfService = exportName === undefined && name === serviceMetric;
     if (!isOfService && exportName === undefined && others.length > 0) {
       this.#reject(`has no metric ${name} of all exports: pass the name of an export. ${this.#listExports()}`);
     }

@@ -10,7 +10,7 @@ import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
-import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
+import { createOrImportAlarmTopic } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { importNetwork } from './network.ts';
 import { toPascalCase } from './outputs.ts';
@@ -96,7 +96,6 @@ export class ReportExporterStack extends Stack {
       this.#addServiceOutputs(exporter);
       return exporter;
     });
-    createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: alarms.runbookUrl });
     this.dashboard = createDashboard(this, this.services);
     const [first, ...others] = this.services.flatMap(({ scheduleGroup }) => scheduleGroup ?? []);
     if (first !== undefined) {

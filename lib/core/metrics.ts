@@ -1,7 +1,7 @@
 /**
  * The metrics that the functions publish and the alarms and the dashboard read, in the namespace `metricNamespace`.
- * Each has the dimensions of `exportDimensions`. Those in `serviceMetrics` are also published for the service as a
- * whole, with the dimensions of `serviceDimensions`.
+ * Each has the dimensions of `exportDimensions`. `serviceMetric` is also published for the service as a whole, with the
+ * dimensions of `serviceDimensions`.
  */
 
 export const metricNamespace = 'ReportExporter';
@@ -22,10 +22,8 @@ export const metricUnits = {
   RunsCompleted: 'Count',
   /** At completion: the time since the newest run with reports; 0 for one with some. Only with expect.reportsEvery. */
   SecondsWithoutReports: 'Seconds',
-  /** Executions that failed, except refused starts. */
+  /** Executions that failed, except starts that were refused. */
   RunsFailed: 'Count',
-  /** Refused starts: invalid input, or one that contradicts the settings or another run. Published for the service. */
-  StartsRejected: 'Count',
   /** Runs, and slices of runs, that started over because the service rejected its own cursor. */
   CursorRestarts: 'Count',
   /** Pages fetched, stored and logged. */
@@ -52,5 +50,5 @@ export const metricUnits = {
 
 export type MetricName = keyof typeof metricUnits;
 
-/** For alarms that all exports of a service share. */
-export const serviceMetrics = ['StartsRejected', 'WaitSeconds'] as const satisfies readonly MetricName[];
+/** For the alarm that all exports of a service share. */
+export const serviceMetric = 'WaitSeconds' satisfies MetricName;

@@ -152,8 +152,7 @@ describe('metric', () => {
   it('is that of the only export, where none is named', () => {
     const { reports: one } = deployConstruct();
     for (const name of Object.keys(metricUnits) as MetricName[]) {
-      const isOfService = name === 'StartsRejected' || name === 'WaitSeconds';
-      const expected = isOfService ? ofService : { deployment: 'Another', export: 'nightly' };
+      const expected = name === 'WaitSeconds' ? ofService : { deployment: 'Another', export: 'nightly' };
       expect(one.metric(name).dimensions).toEqual(expected);
     }
   });
@@ -163,9 +162,6 @@ describe('metric', () => {
       'Another/Reports has no metric PagesExported of all exports: pass the name of an export. Its exports: nightly, weekly',
     );
     expect(() => two.metric('PagesExported', 'monthly')).toThrow('Another/Reports has no export "monthly"');
-    expect(() => two.metric('StartsRejected', 'nightly')).toThrow(
-      'Another/Reports has no metric StartsRejected of an export: leave out the name of the export',
-    );
   });
 
   it('makes an alarm, with other properties', () => {

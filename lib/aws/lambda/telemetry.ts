@@ -12,7 +12,7 @@ import {
   metricNamespace,
   metricUnits,
   serviceDimensions,
-  serviceMetrics,
+  serviceMetric,
 } from '../../core/metrics.ts';
 import type { FailedRun } from '../../core/model.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
@@ -62,9 +62,8 @@ export function createTelemetry(output: TelemetryOutput) {
   let metrics: MetricSet | undefined;
 
   const count = (metric: MetricName, value: number) => {
-    // No alarm of an export watches it.
-    if (metric !== 'StartsRejected') metrics?.addMetric(metric, metricUnits[metric], value);
-    if (isServiceMetric(metric)) serviceTotals?.addMetric(metric, metricUnits[metric], value);
+    metrics?.addMetric(metric, metricUnits[metric], value);
+    if (metric === serviceMetric) serviceTotals?.addMetric(metric, metricUnits[metric], value);
   };
   const emit: EventSink = (event) => {
     if (event.event === 'run-failed' || event.event === 'slice-set-aside') {
@@ -115,8 +114,6 @@ export function createTelemetry(output: TelemetryOutput) {
   };
 }
 
-const isServiceMetric = (metric: MetricName): boolean => serviceMetrics.some((each) => each === metric);
-
 /** Whether the start was refused before it had a run. */
 const isRejectedStart = ({ run, error }: Pick<FailedRun, 'run' | 'error'>): boolean =>
   run === null && error === ('ConfigurationError' satisfies ErrorName);
@@ -136,7 +133,7 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     // The alarm NotFresh counts completed runs: a bounded run does not make an export fresh.
     'run-completed': ({ bounded, secondsWithoutReports }) =>
       bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: secondsWithoutReports },
-    'run-failed': (event) => ({ [isRejectedStart(event) ? 'StartsRejected' : 'RunsFailed']: 1 }),
+    'run-failed': (event) => (isRejectedStart(event) ? {} : { RunsFailed: 1 }),
     'page-exported': ({ latencyMs, bytes, reports }) => ({
       PagesExported: 1,
       ServiceLatency: latencyMs,

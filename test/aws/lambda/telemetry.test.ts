@@ -91,16 +91,13 @@ describe('an event', () => {
     expect(published).toEqual([{ ...ofExport, RunsFailed: 1 }]);
   });
 
-  it('about a refused start is counted for the service, and not as a failed run', () => {
+  it('about a refused start is not counted as a failed run', () => {
     const { telemetry, published } = anInvocation();
     const refused = { event: 'run-failed', export: 'nightly', run: null, message: 'Invalid start input' };
     telemetry.emit({ ...refused, error: 'ConfigurationError' } as ExportEvent);
     telemetry.emit({ ...refused, error: 'ServiceUnavailableError' } as ExportEvent);
     telemetry.end();
-    expect(published).toEqual([
-      { ...ofExport, RunsFailed: 1 },
-      { ...ofService, StartsRejected: 1 },
-    ]);
+    expect(published).toEqual([{ ...ofExport, RunsFailed: 1 }]);
   });
 
   it('about a slice that is set aside is an error, whose message is a field of the line', () => {

@@ -20,7 +20,7 @@ import {
 } from 'typescript/unstable/ast/is';
 import { createVirtualFileSystem } from 'typescript/unstable/fs';
 import { API } from 'typescript/unstable/sync';
-import { metricUnits, serviceMetrics } from '../../../lib/core/metrics.ts';
+import { metricUnits, serviceMetric } from '../../../lib/core/metrics.ts';
 
 const root = join(import.meta.dirname, '../../..');
 
@@ -161,8 +161,7 @@ function renderMetrics(): string {
     const [, comment = ''] = new RegExp(`/\\*\\* ([^*]+) \\*/\\s+${name}:`).exec(source) ?? [];
     return `- \`${name}\`${unit === 'Count' ? '' : ` (${unit})`}: ${comment}`;
   });
-  const ofServices = serviceMetrics.map((name) => `\`${name}\``).join(' and ');
-  const text = `\`metric(name)\` returns them, in the namespace \`ReportExporter\`, for an export. A service has ${ofServices}.`;
+  const text = `\`metric(name)\` returns them, in the namespace \`ReportExporter\`, for an export. A service has \`${serviceMetric}\`.`;
   return ['## Metrics', text, rows.join('\n')].join('\n\n');
 }
 
