@@ -37,7 +37,7 @@ variable REPORT_EXPORT_API_KEY, or the one in apiKeyEnv of a settings file. All 
 
 With --settings, the exports run as they would be deployed, one after the other, except for schedules. With --all, every export
 of the settings file runs. One that fails does not stop the others. Without --settings, the settings are in report-exporter.json
-in the directory. If that file does not exist, the first run writes it from the options.
+in the directory. If that file does not exist, the first stored page writes it from the options.
 
 Examples:
   $ report-exporter local                                           # a first run, against the simulator

@@ -11,7 +11,7 @@ import {
   simulatedDirectory,
 } from './settings.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
-import type { PageSlots, Runtime, StoreReader } from '../core/ports.ts';
+import type { ExportEvent, PageSlots, Runtime, StoreReader } from '../core/ports.ts';
 import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
 import { updateState } from '../core/steps/export-state.ts';
 import { instantOf } from '../core/timestamps.ts';
@@ -40,8 +40,8 @@ export interface LocalDeploymentOptions extends LocalDirectory {
   readonly file?: string | undefined;
   /** The settings with which an export that only has a state is shown. Absent: it cannot be opened. */
   readonly settingsOfOther?: (name: string, source: string | null) => ConfiguredExport;
-  /** Called each time a run begins or is resumed. A start that is refused begins none. */
-  readonly onBegun?: (notify: (text: string) => void) => void;
+  /** Called once in each start that has stored a page, or resumes a run that has. */
+  readonly onPageStored?: (notify: (text: string) => void) => void;
 }
 
 /** @throws ConfigurationError if its state cannot be read, or it has simulated reports and the exports have not */
@@ -161,7 +161,7 @@ async function startRun(
   startInput: StartRequest,
   { notify, emit, onRetry, signal, maxAttempts }: LocalStartOptions,
 ): Promise<RunEnd> {
-  const { out, runtime, onBegun } = options;
+  const { out, runtime, onPageStored } = options;
   const origin = originOf(configured, options);
   const { name, definition: described, service } = describeLocalExport(configured.settings, options);
   const definition = maxAttempts === undefined ? described : withMaxAttempts(described, maxAttempts);
@@ -175,14 +175,24 @@ async function startRun(
     throw error;
   });
   const slots = slotsFor(service.maxConcurrentPages, runtime);
+  let hasPage = false;
   const observe: LocalStartOptions['emit'] = (event) => {
-    if (event.event === 'run-started' || event.event === 'run-resumed') onBegun?.(notify);
+    if (!hasPage && showsPage(event)) {
+      hasPage = true;
+      onPageStored?.(notify);
+    }
     emit(event);
   };
   const rateLimit = rateLimitOf(service.settings);
   const run = { definition, service: client, slots, rateLimit, out, startInput, runtime, onRetry, signal, maxAttempts };
   return await runLocally({ ...run, emit: observe });
 }
+
+/** Whether the event says that its run has a page. */
+const showsPage = (event: ExportEvent): boolean =>
+  event.event === 'page-exported' ||
+  event.event === 'page-adopted' ||
+  (event.event === 'run-resumed' && event.pages > 0);
 
 const maxMessageLength = 1_000;
 

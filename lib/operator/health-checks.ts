@@ -56,8 +56,8 @@ export async function* runHealthChecks(
   const checked = await mapConcurrently(exports, concurrency, (each) => checkExport(each, options, target));
   yield* checked.flat();
   // The same address, settings and API key, and in a stack the same function, are the same service.
-  const readable = exports.flatMap((each) => ('error' in each ? [] : each));
-  const services = Map.groupBy(readable, ({ service: { address, settings, keySource }, probeFromFunction }) =>
+  const usable = exports.flatMap((each) => ('error' in each || each.settings?.problem !== undefined ? [] : each));
+  const services = Map.groupBy(usable, ({ service: { address, settings, keySource }, probeFromFunction }) =>
     JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]),
   );
   for (const [first, ...others] of services.values()) {
@@ -147,8 +147,9 @@ async function checkRuns(
   command: CommandText,
   runtime: Runtime,
 ): Promise<Outcome> {
-  const plan = await planRun({ ...target, runtime });
-  if (plan.act === 'refuse') {
+  // With settings that cannot be used, which have a finding of their own, no run starts.
+  const plan = target.settings?.problem === undefined ? await planRun({ ...target, runtime }) : undefined;
+  if (plan?.act === 'refuse') {
     const message = `the next start would fail: ${plan.reason}`;
     return { state: 'problem', message, remedy: `for details: ${command('plan')}` };
   }

@@ -30,15 +30,15 @@ import { collectProblems } from './run-options.ts';
 const nameOf = ({ settings }: ConfiguredExport): string => settings.export.name;
 
 /** The exports that `local` runs, and where. */
-export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports' | 'file' | 'onBegun'> {
+export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports' | 'file' | 'onPageStored'> {
   readonly names: readonly string[];
 }
 
 /**
  * The exports that `local` runs: those of the settings file that `names` select, the only one, or every one with `all`.
  * The file is that of `--settings`, or that of the directory. Without a file, the options describe the only export,
- * against a simulator unless there is a base URL; the first run writes them to the file of the directory. All that is
- * wrong is added to `problems`. Keys are not read.
+ * against a simulator unless there is a base URL. The first stored page writes them to the file of the directory: before,
+ * an option with a mistake can be given again. All that is wrong is added to `problems`. Keys are not read.
  */
 export function readLocalRuns(options: Options, names: readonly string[], problems: string[]): LocalRuns {
   const { settings, simulate, baseUrl } = options;
@@ -49,7 +49,8 @@ export function readLocalRuns(options: Options, names: readonly string[], proble
   problems.push(...findConflicts(names, options, file !== undefined));
   if (file !== undefined) return { out, file, ...readFileRuns(file, { options, names, problems }) };
   const exports = configuredExports(optionsDocument(options), { isSimulated }, problems);
-  return { out, exports, names: exports.map(nameOf), onBegun: (notify) => writeSettings(ofDirectory, options, notify) };
+  const onPageStored = (notify: (text: string) => void) => writeSettings(ofDirectory, options, notify);
+  return { out, exports, names: exports.map(nameOf), onPageStored };
 }
 
 /** The runs of a settings file, which may be that of the directory. */
@@ -191,7 +192,9 @@ export function openDirectory(
   }
   if (settings !== undefined) assertNoProblems(problems);
   if (!hasFile)
-    problems.push(`${file} does not exist. Name the settings file of the exports with --settings, or copy it there`);
+    problems.push(
+      `${file} does not exist. Run local again with the options of the first run, which writes it; or name the settings file with --settings`,
+    );
   /** An export that only has a state, as far as that says what it is. */
   const settingsOfOther = (name: string, source: string | null): ConfiguredExport => {
     const known = { export: name, baseUrl: source === null || source === simulatorAddress ? undefined : source };

@@ -414,27 +414,22 @@ function viewPublished(view: RunView, header: ManifestHeader, manifest: string):
   };
 }
 
-const publishedFacts = ({
-  pages,
-  reports,
-  bytes,
-  since,
-  until,
-  bounded,
-  startedAt,
-  completedAt,
-  serviceStartedAt,
-}: Omit<RunSummary, 'runVersion' | 'watermark' | 'manifest'>) => ({
-  pages,
-  reports,
-  bytes,
-  since,
-  until,
-  bounded,
-  startedAt,
-  completedAt,
-  serviceStartedAt,
-});
+/** What a published run says of itself, in its manifest and again in its summary. */
+const publishedFields = [
+  'pages',
+  'reports',
+  'bytes',
+  'since',
+  'until',
+  'bounded',
+  'startedAt',
+  'completedAt',
+  'serviceStartedAt',
+] as const satisfies readonly (keyof RunView & keyof RunSummary)[];
+type PublishedFacts = Pick<RunView, (typeof publishedFields)[number]>;
+
+const publishedFacts = (published: PublishedFacts): PublishedFacts =>
+  Object.fromEntries(publishedFields.map((field) => [field, published[field]])) as unknown as PublishedFacts;
 
 /** The header of a manifest. A changed one is `unreadable`; the verify command reports why. */
 async function readHeader(

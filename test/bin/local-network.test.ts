@@ -81,13 +81,16 @@ describe('report-exporter local --settings', () => {
     const withCredentials = (text: string) => proxy.url.replace('://', `://exporter:${encodeURIComponent(text)}@`);
     const ended = await runInProcess(words, { ...key, HTTPS_PROXY: withCredentials(password) });
     expect(ended).toMatchObject({ status: 0 });
-    const checked = await runInProcess(['doctor', '--out', out], { ...key, https_proxy: withCredentials(password) });
+    const checked = await runInProcess(['doctor', ...words.slice(1)], {
+      ...key,
+      https_proxy: withCredentials(password),
+    });
     expect(checked.stdout).toContain(`through proxy ${proxy.url} with credentials`);
 
     const wrong = { ...key, HTTPS_PROXY: withCredentials('wr0ng-p@ssword:43') };
     const failed = await runInProcess(words, wrong);
     expect(failed.stderr).toMatch(/Proxy http:.* responded with 407 to CONNECT for page 1 .*rejected the credentials/);
-    const problem = await runInProcess(['doctor', '--out', out], wrong);
+    const problem = await runInProcess(['doctor', ...words.slice(1)], wrong);
     expect(problem.stdout).toMatch(/✗ network +nightly: ConfigurationError: Proxy .* 407/);
     const state = await stateIn(out);
     const all = { ...secrets, wrong: 'wr0ng-p@ssword:43' };

@@ -1,9 +1,11 @@
 /** The program as a process: its entry point, its signals, and its pipes. */
 
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, run, start } from '../support/process/command-line.ts';
+import { listen } from '../support/service/loopback.ts';
 
 describe('report-exporter local', () => {
   it('runs on the Node that Lambda runs', () => {
@@ -33,4 +35,17 @@ describe('report-exporter local', () => {
     expect((await running.ended).status).toBe(0);
     expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
   });
+});
+
+it('a command that only reads ends at once when it is interrupted, with 130', async () => {
+  const out = await aDirectory();
+  const reached = Promise.withResolvers<void>();
+  await using silent = await listen(createServer(() => reached.resolve()));
+  const env = { REPORT_EXPORT_API_KEY: 'a-key-without-a-service' };
+  const settings = { services: { acme: { baseUrl: silent.url } }, exports: [{ name: 'daily' }] };
+  await writeFile(join(out, 'report-exporter.json'), JSON.stringify(settings));
+  const doctor = start(['doctor', '--out', out], env);
+  await reached.promise;
+  doctor.process.kill('SIGINT');
+  expect(await doctor.ended).toMatchObject({ status: 130, stderr: 'Interrupted\n' });
 });

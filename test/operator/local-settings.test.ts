@@ -81,7 +81,7 @@ describe('the settings of local exports', () => {
   it('are written to the file of the directory completely, or not at all', async () => {
     await using empty = await temporaryDirectory();
     const ofDirectory = settingsFileIn(empty.path);
-    const write = () => readLocalRuns({ out: empty.path, export: 'daily' }, [], []).onBegun?.(() => {});
+    const write = () => readLocalRuns({ out: empty.path, export: 'daily' }, [], []).onPageStored?.(() => {});
     const { writeFileSync: writeWhole } = fs;
     const restore = replaceInFs({
       writeFileSync(path, text, options) {

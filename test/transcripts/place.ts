@@ -20,6 +20,7 @@ export function openPlace() {
   let interruption = new AbortController();
   const reports = inMemoryReports([]);
   let reportCount = 0;
+  let seenRequests = 0;
   const runtime: Runtime = {
     now: () => now,
     monotonicNow: () => now,
@@ -46,6 +47,8 @@ export function openPlace() {
     faults: (() => undefined) as FaultScript,
     /** Called after each wait of a command. */
     onWait: () => {},
+    /** Called with what a command prints. */
+    onOutput: (_text: string) => {},
     /** Sets the clock forward. */
     advance: (ms: number) => {
       now += ms;
@@ -56,18 +59,30 @@ export function openPlace() {
       return interruption.signal;
     },
     pressCtrlC: () => interruption.abort(),
+    /** A line for each request since the last call. */
+    takeRequests(): string {
+      const received = place.service?.exchanges.slice(seenRequests) ?? [];
+      seenRequests += received.length;
+      const lines = received.map(({ method, target, requestBody, status, reportIds }) => {
+        const body = requestBody === '' ? '' : ` ${JSON.stringify(requestBody)}`;
+        return `${status} ${method} ${target}${body}: ${reportIds.join(' ')}`;
+      });
+      return `${lines.join('\n')}\n`;
+    },
     addReports(count: number) {
       reports.add(...someReports(reportCount + count).slice(reportCount));
       reportCount += count;
     },
     /** Starts the service; where it was before, if it is started again. */
-    async startService(api?: Api) {
+    async startService(api?: Api, pageSize?: number) {
       const port = place.service?.port ?? 0;
+      seenRequests = 0;
       place.service = await startSimulator({
         vendor: 'ACME',
         apiKey,
         reports,
         api,
+        pageSize,
         port,
         now: () => now,
         faults: (input) => place.faults(input),

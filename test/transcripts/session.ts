@@ -7,7 +7,8 @@
  * - A JSON object is printed in several lines.
  * - Times, run IDs and amounts are the same each time. What is not has a name: `$SERVICE`, `<port>`, `<cwd>`.
  *
- * `report-exporter` runs in this process, with a clock that each wait sets forward. Other commands run in a shell.
+ * `report-exporter` runs in this process, with a clock that each wait sets forward. `requests` lists what the service has
+ * received since it was last called. Other commands run in a shell.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -72,6 +73,7 @@ async function runCommand(command: string, place: Place): Promise<Ended> {
     place.env[name] = value;
     return { status: 0, output: [] };
   }
+  if (command === 'requests') return { status: 0, output: [{ stream: 'stdout', text: place.takeRequests() }] };
   if (!command.startsWith('report-exporter')) return runInShell(command, place);
   const [first = '', ...rest] = command.split(' | ');
   const ended = await runHere(first, place);
@@ -103,6 +105,7 @@ async function runHere(command: string, place: Place): Promise<Ended> {
     columns: 120,
     write(chunk: string | Uint8Array) {
       const text = Buffer.from(chunk as string).toString();
+      place.onOutput(text);
       const last = output.at(-1);
       if (last?.stream === stream) last.text += text;
       else output.push({ stream, text });
@@ -133,6 +136,7 @@ function withNames(line: string, { service }: Place): string {
     ...(service === undefined ? [] : [[service.baseUrl, '$SERVICE'] as const]),
     [realpathSync('.'), '<cwd>'],
     [/(?<=127\.0\.0\.1:)\d+/g, '<port>'],
+    [/(?<=request ID )[-0-9a-f]+/g, '<id>'],
     [`Node.js ${process.versions.node}`, 'Node.js <version>'],
     [new RegExp(`(?<=report-exporter )${packageJson.version}`, 'g'), '<version>'],
   ];
@@ -158,5 +162,18 @@ function jsonText(value: unknown, indent: string): string {
   if (parts.length === 0) return isList ? '[]' : '{}';
   const short = `${open}${parts.join(', ')}${close}`;
   if (indent.length + short.length <= maxWidth && !short.includes('\n')) return short;
-  return `${open.trim()}\n${parts.map((part) => `${deeper}${part}`).join(',\n')}\n${indent}${close.trim()}`;
+  return [open.trim(), ...filledLines(parts, deeper), `${indent}${close.trim()}`].join('\n');
+}
+
+/** As many parts on a line as there is space for. */
+function filledLines(parts: readonly string[], indent: string): readonly string[] {
+  const lines: string[] = [];
+  for (const [index, part] of parts.entries()) {
+    const text = index === parts.length - 1 ? part : `${part},`;
+    const longer = `${lines.at(-1)} ${text}`;
+    const fits = lines.length > 0 && longer.length <= maxWidth && !longer.includes('\n');
+    if (fits) lines[lines.length - 1] = longer;
+    else lines.push(`${indent}${text}`);
+  }
+  return lines;
 }

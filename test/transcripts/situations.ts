@@ -1,10 +1,11 @@
 /** The situations of transcripts: each is a sentence, and what it does to the place. */
 
 import { readFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
 import { apiSchema } from '../../lib/service/api/description.ts';
 import { nightly } from '../support/aws/mocked-stack.ts';
 import { simulateStack } from '../support/aws/simulated-stack.ts';
-import { always, errorResponse, type FaultScript, onPage, throttled } from '../support/service/faults.ts';
+import { always, errorResponse, type Fault, type FaultScript, onPage, throttled } from '../support/service/faults.ts';
 import type { Place } from './place.ts';
 
 type Effect = (place: Place, ...values: string[]) => void | Promise<void>;
@@ -23,11 +24,11 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
     },
   ],
   [
-    /^The API that (\S+) describes has (\d+) reports$/,
+    /^The API that (\S+) describes has (\d+) reports, two on a page$/,
     async (place, file, count) => {
       place.addReports(Number(count));
       const { services } = JSON.parse(readFileSync(file ?? '', 'utf8')) as { services: { acme: { api: object } } };
-      await place.startService(apiSchema.parse(services.acme.api));
+      await place.startService(apiSchema.parse(services.acme.api), 2);
     },
   ],
   [/^(\d+) reports arrive$/, (place, count) => place.addReports(Number(count))],
@@ -41,23 +42,33 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
   ],
   [
     /^It responds once with (\d+) to page (\d+)$/,
-    (place, status, page) => setFaults(place, onPage(Number(page), errorResponse(Number(status)))),
+    (place, status, page) => setFaults(place, once(page, errorResponse(Number(status)))),
   ],
   [
     /^It asks for a wait of (\d+) s before page (\d+)$/,
-    (place, seconds, page) => setFaults(place, onPage(Number(page), throttled(seconds ?? ''))),
+    (place, seconds, page) => setFaults(place, once(page, throttled(seconds ?? ''))),
+  ],
+  [
+    /^Someone changes the state of (\S+) in (\S+)$/,
+    (_, name = '', file = '') => {
+      using database = new DatabaseSync(file);
+      database.prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`).run(name);
+    },
   ],
   [/^It works again$/, (place) => setFaults(place, () => undefined)],
   [/^The service is down$/, async (place) => await place.service?.close()],
   [/^The service is up again$/, async (place) => await place.startService()],
   [
-    /^Ctrl-C while page (\d+) is requested$/,
-    (place, page) =>
-      setFaults(place, (input) => {
-        if (input.page !== Number(page)) return undefined;
+    /^Ctrl-C while it waits for page 2$/,
+    (place) => {
+      setFaults(place, onPage(2, { until: new Promise(() => {}) }, everyTime));
+      place.onOutput = (text) => {
+        if (!text.includes('Page 1 ')) return;
+        place.onOutput = () => {};
+        setFaults(place, () => undefined);
         place.pressCtrlC();
-        return { until: new Promise(() => {}) };
-      }),
+      };
+    },
   ],
   [
     /^Ctrl-C after (\d+) waits$/,
@@ -72,7 +83,7 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
   [
     /^The stack ReportExporter exports (.+) from the service$/,
     (place, names) => {
-      const exports = (names ?? '').split(/, | and /).map((name) => ({ name, size: 2 }));
+      const exports = (names ?? '').split(/, | and /).map((name) => ({ name, size: 2, iterationsPerExecution: 2 }));
       const [scheduled = { name: '' }] = exports;
       const settings = { baseUrl: place.service?.baseUrl ?? '', filterUntil: 'date.lt' as const };
       const service = { name: 'acme', exports, settings, schedules: { [scheduled.name]: nightly() } };
@@ -91,6 +102,16 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
     },
   ],
 ];
+
+/** A fault of the next response for the page. */
+function once(page: string | undefined, fault: Fault): FaultScript {
+  let isOver = false;
+  return (input) => {
+    if (isOver || input.page !== Number(page)) return undefined;
+    isOver = true;
+    return fault;
+  };
+}
 
 const setFaults = (place: Place, faults: FaultScript): void => void (place.faults = faults);
 

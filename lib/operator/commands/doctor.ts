@@ -38,6 +38,8 @@ const checkWidth = 'concurrency'.length;
 
 function formatFinding({ check, export: name, state, message, remedy }: Finding, style: TextStyle): string {
   const [color, mark] = marks[state];
-  const line = `${style(color, mark)} ${check.padEnd(checkWidth)} ${name === null ? '' : `${name}: `}${message}\n`;
-  return remedy === null ? line : `${line}  ${' '.repeat(checkWidth)} ${style('bold', '→')} ${remedy}\n`;
+  const indent = `  ${' '.repeat(checkWidth)} `;
+  const text = message.replaceAll('\n', `\n${indent}`);
+  const line = `${style(color, mark)} ${check.padEnd(checkWidth)} ${name === null ? '' : `${name}: `}${text}\n`;
+  return remedy === null ? line : `${line}${indent}${style('bold', '→')} ${remedy}\n`;
 }

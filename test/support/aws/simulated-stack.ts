@@ -52,7 +52,8 @@ export interface SimulatedStack extends Disposable {
 }
 
 interface Execution {
-  readonly startedAt: Date;
+  readonly executionArn: string;
+  readonly startDate: Date;
   readonly run: () => Promise<void>;
   status: string;
   output?: string;
@@ -75,7 +76,12 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
     maxBatch: 100,
   });
   const executions = new Map<string, Execution>();
+  // One after the other, so that all histories are the same each time.
+  let last: Promise<unknown> = Promise.resolve();
   const stack = { s3, apiKey, isHeld: false, release, stop, [Symbol.dispose]: dispose };
+  // Otherwise the mock rejects what no test has announced.
+  aws.dynamoDb.reset();
+  aws.s3.reset();
   aws.dynamoDb.send.callsFake(async (command) => table.perform(command as unknown as Command) as never);
   aws.s3.send.callsFake(async (command) => {
     if (command.constructor.name === 'GetBucketPolicyCommand') throw s3Error('NoSuchBucketPolicy', 404);
@@ -83,9 +89,14 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
   });
   const alarmTopic = { OutputKey: 'AlarmTopicArn', OutputValue: topic };
   const { Outputs = [], ...described } = aStack(services);
+  const Stacks = [{ ...described, Outputs: [...Outputs, alarmTopic] }];
   aws.cloudFormation
+    .on(DescribeStacksCommand)
+    .rejects(awsError('ValidationError', 'Stack does not exist'))
     .on(DescribeStacksCommand, { StackName: stackName })
-    .resolves({ Stacks: [{ ...described, Outputs: [...Outputs, alarmTopic] }] });
+    .resolves({ Stacks })
+    .on(DescribeStacksCommand, {}, true)
+    .resolves({ Stacks });
   aws.sns.on(GetTopicAttributesCommand).resolves({ Attributes: { SubscriptionsConfirmed: '1' } });
   aws.lambda
     .on(GetAccountSettingsCommand)
@@ -100,34 +111,35 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
     .callsFake(({ executionArn = '' }) => {
       const found = executions.get(executionArn);
       if (found === undefined) throw awsError('ExecutionDoesNotExist');
-      return { executionArn, ...found };
+      return found;
     })
     .on(GetExecutionHistoryCommand)
     .resolves({ events: [] });
 
   const functionsOf = new Map(services.map((service) => [service.name, createFunctions(service, runtime)]));
 
-  async function startExecution({ stateMachineArn = '', name = '', input = '' }: StartExecutionCommandInput) {
+  /** The execution is in progress, and does nothing before `run`. */
+  function begin(stateMachineArn: string, name: string, input: string): Execution {
     const service = stateMachineArn.split(':').at(-1) ?? '';
-    const executionArn = arn('execution', `${service}:${name}`);
-    const functions = functionsOf.get(service) as Functions;
     const execution: Execution = {
-      startedAt: new Date(runtime.now()),
+      executionArn: arn('execution', `${service}:${name}`),
+      startDate: new Date(runtime.now()),
       status: 'RUNNING',
       async run() {
-        const { status, output, error, cause, next } = await execute(functions, {
-          name,
-          input: JSON.parse(input),
-          machine: stateMachineArn,
-        });
-        const ended = { status: status.toUpperCase(), output: JSON.stringify(output), error, cause };
-        Object.assign(execution, ended);
-        if (next !== undefined) await startExecution({ stateMachineArn, ...continued(next) });
+        const start = { name, input: JSON.parse(input) as unknown, machine: stateMachineArn };
+        const { status, output, error, cause, next } = await execute(functionsOf.get(service) as Functions, start);
+        Object.assign(execution, { status: status.toUpperCase(), output: JSON.stringify(output), error, cause });
+        if (next !== undefined) await begin(stateMachineArn, next.name, JSON.stringify(next.input)).run();
       },
     };
-    executions.set(executionArn, execution);
-    if (!stack.isHeld) await execution.run();
-    return { executionArn, startDate: execution.startedAt };
+    executions.set(execution.executionArn, execution);
+    return execution;
+  }
+
+  async function startExecution({ stateMachineArn = '', name = '', input = '' }: StartExecutionCommandInput) {
+    const { run, executionArn, startDate } = begin(stateMachineArn, name, input);
+    if (!stack.isHeld) await (last = last.then(run));
+    return { executionArn, startDate };
   }
 
   async function invoke({ FunctionName = '', Payload }: InvokeCommandInput) {
@@ -157,11 +169,6 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
   }
   return stack;
 }
-
-const continued = ({ name, input }: { readonly name: string; readonly input: unknown }) => ({
-  name,
-  input: JSON.stringify(input),
-});
 
 const invocation = { awsRequestId: 'request', getRemainingTimeInMillis: () => 900_000 };
 
