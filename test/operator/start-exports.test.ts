@@ -60,9 +60,8 @@ const startExports = (
   context: CommandContext,
 ) => startOn(startable as Target, names, settings, { ...context, options: { json, quiet } });
 
-const settle = async () => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-};
+/** Everything that can go on has gone on after a turn of the event loop: nothing here waits for a timer. */
+const settle = () => new Promise(setImmediate);
 
 function aContext({ isTerminal = false } = {}) {
   const interruption = new AbortController();
@@ -154,23 +153,6 @@ describe('starting exports of a stack', () => {
     expect(await status).toBe(0);
   });
 
-  it.each([true, false])('prints only a JSON object per export on stdout with --json (follow: %s)', async (follow) => {
-    const { startable, end } = someExports(['daily', 'weekly']);
-    const { context, written } = aContext();
-    const all = ['daily', 'weekly', 'unknown'];
-    const status = startExports(startable, all, { ...concurrently, json: true, follow }, context);
-    await settle();
-    await end('weekly', follow ? completed('weekly') : startedEnd('weekly'));
-    await end('daily', follow ? failed() : startedEnd('daily'));
-    expect(await status).toBe(1);
-    expect(jsonLines(written.stdout)).toMatchObject([
-      { export: 'unknown', status: 'failed', error: { name: 'ConfigurationError' } },
-      { export: 'weekly', status: follow ? 'completed' : 'started' },
-      { export: 'daily', status: follow ? 'failed' : 'started' },
-    ]);
-    expect(written.stderr).toContain('3 exports: ');
-  });
-
   it('starts no more after an interruption, and says which runs are still in progress', async () => {
     const { startable, started, announce, end } = someExports(names(10));
     const { context, written, interrupt } = aContext();
@@ -189,39 +171,6 @@ describe('starting exports of a stack', () => {
 });
 
 describe('running exports of a directory', () => {
-  it.each([false, true])('runs one after the other, and says how each ended (quiet: %s)', async (quiet) => {
-    const all = ['daily', 'monthly', 'weekly'];
-    const { startable, starts, started, end } = someExports(all);
-    const { context, written } = aContext();
-    const status = startExports(startable, all, { ...oneByOne, quiet }, context);
-    await settle();
-    expect(started()).toEqual(['daily']);
-    starts[0]?.options.notify('Using a simulated service');
-    await end('daily', failed());
-    expect(started()).toEqual(['daily', 'monthly']);
-    await end('monthly', completed('monthly', { watermark: null }));
-    await end('weekly', new ExportError('ConfigurationError', 'THE_KEY is not set\nCA is not set'));
-    expect(await status).toBe(1);
-    expect(linesOf(written.stdout)).toEqual([
-      expect.stringMatching(/^Completed: monthly \(3 pages, 250 reports, 123\.5 kB in \d\.\d s\)$/),
-      expect.stringContaining('  run        '),
-      '  since      2026-11-01T00:00:00Z',
-      '  watermark  none: the next run starts at since.initial, which is before the since of this run',
-      expect.stringContaining('  manifest   s3://bucket/'),
-      '3 exports: 2 failed, 1 completed',
-    ]);
-    expect(linesOf(written.stderr)).toEqual([
-      ...(quiet ? [] : ['Using a simulated service']),
-      `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
-      '  RequestRejectedError: responded with 422',
-      '  for page 3',
-      '  Correct this, then run again: the run resumes after page 2.',
-      'Failed: weekly',
-      '  THE_KEY is not set',
-      '  CA is not set',
-    ]);
-  });
-
   it('stops all at an interruption', async () => {
     const all = ['daily', 'weekly'];
     const { startable, started, end } = someExports(all);
@@ -277,13 +226,6 @@ describe('the end of a start', () => {
         '  period     bounded run from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z',
         '  manifest   out[31m/m',
       ],
-    ],
-    [
-      'with bounds that are exported',
-      undefined,
-      { status: 'skipped', reason: 'run x has exported daily', done: true },
-      0,
-      ['Done: daily', '  run x has exported daily'],
     ],
     ['that is skipped', undefined, { status: 'skipped', reason: 'it runs' }, 0, ['Skipped: daily', '  it runs']],
     [
@@ -347,13 +289,6 @@ describe('the end of a start', () => {
       [failedAfter7, '  EventBridge.FailedEntry: the disk is full', status],
     ],
     ['that AWS refuses', undefined, new Error('Too many'), 1, ['Failed: daily', '  Error: Too many']],
-    [
-      'that was refused before a run began, which is wrong usage',
-      undefined,
-      failed(diskFull),
-      2,
-      ['Failed: daily', '  the disk is full', 'For help: npx --no -- report-exporter start --help'],
-    ],
   ])('%s', async (_, event, ended, exitStatus, lines) => {
     const { startable, emit, end } = someExports(['daily']);
     const { context, written } = aContext();
@@ -392,29 +327,6 @@ describe('a period with --each', () => {
     return { requests, written, status };
   }
 
-  it('starts one bounded run once the last one has completed, and says how each ended', async () => {
-    const { requests, written, status } = await startSeries(series, (start) =>
-      start.since === february
-        ? { status: 'skipped', reason: 'run x has exported these bounds', done: true }
-        : completed('daily', { ...start, bounded: true }),
-    );
-    expect(status).toBe(0);
-    expect(requests).toEqual([
-      { since, until: february, parallel: 2 },
-      { since: february, until: '2026-03-01T00:00:00Z', parallel: 2 },
-      { since: '2026-03-01T00:00:00Z', until, parallel: 2 },
-    ]);
-    expect(linesOf(written.stdout).filter((line) => /^\w/.test(line))).toEqual([
-      expect.stringMatching(/^Completed: daily/),
-      'Done: daily',
-      expect.stringMatching(/^Completed: daily/),
-    ]);
-    expect(linesOf(written.stderr)[0]).toBe(
-      '3 bounded runs are left. This command starts one after the other, and must stay open until the end. ' +
-        'After an interruption, the same command continues',
-    );
-  });
-
   it.each<[RunEnd, boolean, number]>([
     [failed(), false, 1],
     [failed(), true, 1],
@@ -435,22 +347,6 @@ describe('a period with --each', () => {
       );
     },
   );
-});
-
-describe('where the next run starts', () => {
-  it.each<[string, ExportDefinition['since'], string]>([
-    ['at the watermark', { from: 'watermark', overlapMs: 0 }, 'here'],
-    ['before it', { from: 'watermark', overlapMs: 900_000 }, 'at 2026-11-20T01:45:01Z, because of its overlap'],
-    ['at its window', { from: 'lookback', lookbackMs: 1 }, 'here, or its lookbackWindow ago if that is earlier'],
-  ])('is said at the end of a run: %s', async (_, since, expected) => {
-    const { startable, end } = someExports(['daily'], { since });
-    const { context, written } = aContext();
-    const status = startExports(startable, ['daily'], oneByOne, context);
-    await settle();
-    await end('daily', completed('daily'));
-    expect(await status).toBe(0);
-    expect(linesOf(written.stdout)).toContain(`  watermark  2026-11-20T02:00:01Z  (the next run starts ${expected})`);
-  });
 });
 
 describe('a run whose service does not recover', () => {
@@ -506,16 +402,6 @@ describe('a run whose service does not recover', () => {
     expect(written).toMatch(
       /\n {2}Gave up after 3 retries\. Run again[^\n]*\. If it fails in the same way, see docs\/runbook\.md#contracterror\.$/,
     );
-  });
-
-  it('sends no more requests than --max-attempts allows', async () => {
-    const service = scriptedService(someReports(9), () => {
-      throw new ExportError('ServiceUnavailableError', 'failed');
-    });
-    const written = await follow(service, 2);
-    expect(service.requests).toHaveLength(2);
-    expect(written).toContain('(attempt 2 of 2): ServiceUnavailableError');
-    expect(written).toMatch(/\n {2}Gave up after 1 retry. Run again once the service responds.$/);
   });
 
   it('are not said to be used up by an error that is not retried', async () => {
