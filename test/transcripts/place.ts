@@ -29,7 +29,6 @@ export function openPlace() {
       signal?.throwIfAborted();
       if (signal === undefined || signal === interruption.signal) {
         now += ms;
-        place.onWait();
         return signal?.throwIfAborted();
       }
       await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
@@ -45,8 +44,6 @@ export function openPlace() {
     service: undefined as Simulator | undefined,
     stack: undefined as SimulatedStack | undefined,
     faults: (() => undefined) as FaultScript,
-    /** Called after each wait of a command. */
-    onWait: () => {},
     /** Called with what a command prints. */
     onOutput: (_text: string) => {},
     /** Sets the clock forward. */

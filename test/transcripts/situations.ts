@@ -71,16 +71,6 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
     },
   ],
   [
-    /^Ctrl-C after (\d+) waits$/,
-    (place, count) => {
-      let left = Number(count);
-      place.onWait = () => {
-        left -= 1;
-        if (left === 0) place.pressCtrlC();
-      };
-    },
-  ],
-  [
     /^The stack ReportExporter exports (.+) from the service$/,
     (place, names) => {
       const exports = (names ?? '').split(/, | and /).map((name) => ({ name, size: 2, iterationsPerExecution: 2 }));
