@@ -21,7 +21,7 @@ export const defaultDirectory = './exports';
 /** For reports of the simulator, which do not belong beside those of a service. */
 export const simulatedDirectory = './simulated';
 
-/** The settings file in the directory `out`. The first page of a run without a settings file writes it; people may edit it. */
+/** The settings file in `out`. The first stored page of a run without a file writes it; people may edit it. */
 export const settingsFileIn = (out: string): string => join(out, 'report-exporter.json');
 
 /** This machine, and the directory that runs write to. */

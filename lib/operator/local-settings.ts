@@ -37,8 +37,8 @@ export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports
 /**
  * The exports that `local` runs: those of the settings file that `names` select, the only one, or every one with `all`.
  * The file is that of `--settings`, or that of the directory. Without a file, the options describe the only export,
- * against a simulator unless there is a base URL. The first stored page writes them to the file of the directory: before,
- * an option with a mistake can be given again. All that is wrong is added to `problems`. Keys are not read.
+ * against a simulator unless there is a base URL. The first stored page writes them to the file of the directory:
+ * before, an option with a mistake can be given again. All that is wrong is added to `problems`. Keys are not read.
  */
 export function readLocalRuns(options: Options, names: readonly string[], problems: string[]): LocalRuns {
   const { settings, simulate, baseUrl } = options;

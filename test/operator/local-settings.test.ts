@@ -1,83 +1,15 @@
-/** The settings of exports on this machine: those of a file, or those of options. */
+/** The settings file that a first run writes, and problems of its secrets. The rest is in test/transcripts. */
 
-import fs, { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import fs, { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
 import { problemOfVariable } from '../../lib/local/service.ts';
 import { settingsFileIn } from '../../lib/local/settings.ts';
 import type { ServiceSettings } from '../../lib/settings/settings.ts';
 import { readLocalRuns } from '../../lib/operator/local-settings.ts';
-import type { Options } from '../../lib/operator/option-table.ts';
 import { replaceInFs } from '../support/replaced-fs.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-const directory = await temporaryDirectory();
-afterAll(() => directory[Symbol.asyncDispose]());
-const file = join(directory.path, 'settings.json');
-
-const valid = {
-  services: {
-    acme: {
-      baseUrl: 'https://a.example',
-      vendor: 'ACME',
-      apiKeyEnv: 'THE_KEY',
-      maxPageBytes: 10,
-      totalTimeout: 'PT1M',
-      tls: { ca: 'ca.pem' },
-    },
-    other: { baseUrl: 'https://b.example' },
-  },
-  exports: [
-    { name: 'one', service: 'acme', size: 3, since: { overlap: 'PT1H' }, schedule: { expression: 'rate(1 hour)' } },
-    { name: 'two', service: 'other', filter: { type: 'daily' }, maxInlineWait: 'PT1S' },
-  ],
-  bucket: { compression: 'gzip' },
-};
-
-function read(names: readonly string[], options: Options) {
-  const problems: string[] = [];
-  const { exports, names: selected } = readLocalRuns({ out: directory.path, ...options }, names, problems);
-  const settings = selected.map((name) => exports.find((each) => each.settings.export.name === name)?.settings);
-  return { exports: settings, problems };
-}
-
 describe('the settings of local exports', () => {
-  it('are those of the file, without secrets', () => {
-    writeFileSync(file, JSON.stringify(valid));
-    expect(read(['two', 'one'], { settings: file }).exports).toMatchObject([
-      {
-        service: { baseUrl: 'https://b.example' },
-        export: { name: 'two', filter: { type: 'daily' }, maxInlineWait: 1_000 },
-        apiKeyEnv: 'REPORT_EXPORT_API_KEY',
-        compression: 'gzip',
-      },
-      {
-        service: { baseUrl: 'https://a.example', maxPageBytes: 10, tls: { ca: join(directory.path, 'ca.pem') } },
-        export: { name: 'one', size: 3, since: { overlap: 3_600_000 }, schedule: { expression: 'rate(1 hour)' } },
-        apiKeyEnv: 'THE_KEY',
-      },
-    ]);
-  });
-
-  it('have no address with --simulate', () => {
-    writeFileSync(file, JSON.stringify(valid));
-    expect(read(['one'], { simulate: true, settings: file }).exports).toMatchObject([
-      { service: { baseUrl: undefined, vendor: 'ACME' }, export: { name: 'one' }, compression: 'gzip' },
-    ]);
-  });
-
-  it('are those of the options without a file', () => {
-    expect(read([], {}).exports).toMatchObject([{ service: { baseUrl: undefined }, export: { name: 'reports' } }]);
-    const options = { baseUrl: 'https://a.example', vendor: 'ACME', cursorIn: 'body', export: 'daily', size: '2' };
-    expect(read([], options).exports).toMatchObject([
-      {
-        service: { baseUrl: 'https://a.example', vendor: 'ACME', cursorIn: 'body' },
-        export: { name: 'daily', size: 2 },
-        apiKeyEnv: 'REPORT_EXPORT_API_KEY',
-      },
-    ]);
-  });
-
   it('are written to the file of the directory completely, or not at all', async () => {
     await using empty = await temporaryDirectory();
     const ofDirectory = settingsFileIn(empty.path);
@@ -95,12 +27,6 @@ describe('the settings of local exports', () => {
     write();
     expect(JSON.parse(readFileSync(ofDirectory, 'utf8'))).toMatchObject({ exports: [{ name: 'daily' }] });
     expect(readdirSync(empty.path)).toHaveLength(1);
-  });
-
-  it('are rejected with names that the file does not have', () => {
-    writeFileSync(file, JSON.stringify(valid));
-    const { problems } = read(['one', 'tow'], { settings: file });
-    expect(problems).toEqual([`tow: no such export in ${file}`, '  Its exports: one, two']);
   });
 });
 

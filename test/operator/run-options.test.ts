@@ -1,7 +1,7 @@
 /** The options of a run on the command line. */
 
 import { describe, expect, it } from 'vitest';
-import { checkService, readBounds, readMaxAttempts, readStartRequest } from '../../lib/operator/run-options.ts';
+import { readBounds, readMaxAttempts, readStartRequest } from '../../lib/operator/run-options.ts';
 import type { Options } from '../../lib/operator/option-table.ts';
 
 const now = Date.UTC(2026, 10, 20);
@@ -26,16 +26,6 @@ describe('the options of a start', () => {
   });
 
   it.each<[Options, string[]]>([
-    [
-      { since: 'x', until: '2020', each: 'P0D', parallel: '17', slice: 'PT90S' },
-      [
-        '--since: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
-        '--until: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
-        '--parallel: must be at most 16',
-        '--slice: must be whole minutes, such as PT1H',
-        '--each: must be a duration, such as P7D, or month',
-      ],
-    ],
     [{ until: '2020-01-01' }, ['--until: needs --since: a run with an upper bound has both']],
     [
       { since: '2020-01-01', each: 'P7D', again: true },
@@ -68,14 +58,4 @@ describe('the options of a start', () => {
       expect(problems).toEqual(['--max-attempts: must be a whole number from 1 to 1000']);
     },
   );
-});
-
-it('the address and the vendor of a service are checked as settings are', () => {
-  const problems: string[] = [];
-  checkService({ baseUrl: 'http://reports.example.com', vendor: 'A B' }, problems);
-  checkService({ baseUrl: 'https://reports.example.com', vendor: 'ACME' }, problems);
-  expect(problems).toEqual([
-    expect.stringMatching(/^--base-url: must be https/),
-    expect.stringMatching(/^--vendor: must be letters, digits and single hyphens/),
-  ]);
 });

@@ -7,8 +7,8 @@
  * - A JSON object is printed in several lines.
  * - Times, run IDs and amounts are the same each time. What is not has a name: `$SERVICE`, `<port>`, `<cwd>`.
  *
- * `report-exporter` runs in this process, with a clock that each wait sets forward. `requests` lists what the service has
- * received since it was last called. Other commands run in a shell.
+ * `report-exporter` runs in this process, with a clock that each wait sets forward. `requests` lists what the service
+ * has received since it was last called. Other commands run in a shell.
  */
 
 import { spawnSync } from 'node:child_process';

@@ -119,13 +119,6 @@ describe('a new project', () => {
     });
   });
 
-  it('can install what npm can, such as a repository', async () => {
-    const project = join(await aDirectory(), 'project');
-    const version = 'github:owner/name#v1';
-    expect(await runInProcess(['init', project, '--package', version])).toMatchObject({ status: 0 });
-    expect((await readJson(project, 'package.json')).dependencies['report-exporter']).toBe(version);
-  });
-
   it.each(['.gitignore', 'package.json'])('does not overwrite %s, and then writes nothing', async (file) => {
     const project = await aDirectory();
     await writeFile(join(project, file), 'mine');
@@ -134,16 +127,6 @@ describe('a new project', () => {
     expect(ended).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining(`${file} exists already\n`) });
     expect((await readdir(project)).sort()).toEqual([file, 'other'].sort());
     expect(await readFile(join(project, file), 'utf8')).toBe('mine');
-  });
-
-  it('reports every problem at once', async () => {
-    const { status, stderr } = await runInProcess(['init', '--base-url', 'nowhere', '--vendor', 'no vendor', '--what']);
-    expect(status).toBe(2);
-    for (const problem of ['directory: must be given', '--base-url: ', '--vendor: ', '--what: no such option']) {
-      expect(stderr).toContain(problem);
-    }
-    // In a checkout, nothing says what the project should install.
-    expect(stderr).toContain('--package: is needed in a checkout');
   });
 
   it('needs a directory', async () => {

@@ -97,11 +97,6 @@ const linesFor = (entries: readonly ViewedExport[], options: Partial<StatusTable
 /** The lines of the exports, without those above and below. */
 const rowsFor = (entries: readonly ViewedExport[]) => linesFor(entries).slice(2, 3 + entries.length);
 
-it('says which exports need attention', () => {
-  const names = mixed.filter(needsAttention).map((entry) => entry.export);
-  expect(names.map((name) => name[0]).join('')).toBe('defgij');
-});
-
 describe('the status of exports on a terminal', () => {
   it('has a summary, and a line per export with why it needs attention: those that do come first', () => {
     expect(linesFor(mixed)).toEqual([
@@ -179,12 +174,6 @@ it('notes bounded runs that are unfinished, besides the state of the export', ()
   expect(needsAttention(aStatus({ bounded: { ...manyCompleted, unfinished } }))).toBe(false);
 });
 
-it('counts a bounded run as a run before the first regular one', () => {
-  const backfilled = { ...never('orders'), bounded: { ...manyCompleted, unfinished: [] } } as ExportView;
-  expect(summarizeStatuses([backfilled])).toBe('1 export: 1 completed');
-  expect(rowsFor([backfilled])[1]).toMatch(/^orders +completed +60 min ago \(bounded\) /);
-});
-
 it('notes how many slices of a run are done', () => {
   const slices = { done: 12, count: 64, setAside: [] };
   expect(rowsFor([aStatus({ state: 'running', slices })])[1]).toMatch(
@@ -205,33 +194,6 @@ describe('the status of one export on a terminal', () => {
     const lines = linesOf(status, columns);
     return lines.slice(5, lines.includes('') ? lines.indexOf('') : undefined);
   };
-
-  it('has what is known of the export, and a table of its runs', () => {
-    expect(linesOf(withRuns())).toEqual([
-      'nightly',
-      '  state         completed',
-      '  completed     13 h ago',
-      '  watermark     2026-11-20T02:00:00Z',
-      '  schedule      cron(0 2 * * ? *) Europe/Berlin',
-      '',
-      'RUN                            STATE      PAGES  REPORTS   BYTES  STARTED   TOOK   SINCE',
-      '20261120T020000Z-1f3a5cb2d407  completed  1,204   12,031  8.4 MB  14 h ago  5 min  2026-11-19T02:00:01Z',
-    ]);
-    expect(linesOf({ ...never('orders'), runs: [] })).toEqual([
-      'orders',
-      '  state         never',
-      '  completed     never',
-      '  watermark     none',
-      '  schedule      none',
-      '  → first run   npx --no -- report-exporter start orders --stack ReportExporter',
-    ]);
-    expect(linesOf(unreadable('orders'))).toEqual([
-      'orders',
-      '  state         unreadable',
-      '  error         PageConflictError: The state was edited',
-    ]);
-    expect(linesFor([])).toEqual(['No exports yet.']);
-  });
 
   it('fits a terminal of 80 columns: wraps texts but no commands, and leaves out columns of runs', () => {
     const name = 'n'.repeat(40);
@@ -260,22 +222,9 @@ describe('the status of one export on a terminal', () => {
 
   it.each([
     [
-      'a run that failed, and how to resume it',
-      { runs: [unfinished({ state: 'failed', lastIncident: incident })] },
-      [
-        '  last error    30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
-        '  → to resume   npx --no -- report-exporter start nightly --stack ReportExporter',
-      ],
-    ],
-    [
       'no way to resume a run if its message names another',
       { runs: [unfinished({ state: 'failed', lastFailure: { ...failure, message: 'Start with --restart' } })] },
       [],
-    ],
-    [
-      'a start that began no run',
-      { failedStart: failure },
-      ['  last start    failed 13 h ago: ServiceUnavailableError: Report service responded with 503 for page 8'],
     ],
     [
       'when a running run logged its last page, and how long the service made it wait',
