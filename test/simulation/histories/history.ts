@@ -25,6 +25,7 @@ import type { Command } from '../world/sdk-clients.ts';
 import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
+import type { RateLimit } from '../../../lib/core/slots/request-rate.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
 import { createAbandon } from './abandon.ts';
 import { scheduleBoundedRuns } from './bounded-runs.ts';
@@ -201,6 +202,14 @@ function createDeployment(
   return { ...stores, exports, lambda, stepFunctions };
 }
 
+/** The rate of the service, if the clocks agree as well as it needs (docs/guarantees.md). */
+function provenRateOf({ deployment, maxFunctionSkewMs, clocksJump }: Scenario): RateLimit | undefined {
+  const { rate } = deployment;
+  const maxDelayMs = 500;
+  const isProven = rate !== undefined && !clocksJump && 2 * maxFunctionSkewMs + maxDelayMs <= 0.01 * rate.perMs;
+  return isProven ? rate : undefined;
+}
+
 /** The stores that all exports share, with the checks of everything that is written to them. */
 function createStores(
   world: World,
@@ -259,7 +268,7 @@ function createStores(
   const endpoints: Endpoints = {
     world,
     retryAfter: createRetryAfterChecks(world),
-    traffic: createServiceTraffic(world, maxConcurrentPages),
+    traffic: createServiceTraffic(world, { maxConcurrentPages, rate: provenRateOf(scenario) }),
     s3(process, command) {
       checkObjectSettings(world, bucket, scenario.deployment, command);
       const response = performFor(process, () => perform(command, onObject));

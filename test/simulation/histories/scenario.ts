@@ -4,6 +4,7 @@ import type { ExportProps } from '../../../lib/settings/props.ts';
 import type { StorageClass } from '../../../lib/settings/deployed-settings.ts';
 import { exportSettingsSchema, type GivenExport } from '../../../lib/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
+import type { RateLimit } from '../../../lib/core/slots/request-rate.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
 import type { UpperBounds } from '../world/report-service.ts';
@@ -51,6 +52,8 @@ export interface DeploymentScenario {
   readonly cursorIn: 'query' | 'body';
   /** Over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
+  /** Over all exports; undefined: no limit. */
+  readonly rate?: RateLimit | undefined;
   /** Whether the service is reached through a proxy that demands credentials. */
   readonly hasProxy: boolean;
   /** The field of the secret that holds the API key; empty if the whole secret is the key. */
@@ -266,6 +269,7 @@ function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: num
     hasUpperBound: false,
     cursorIn: rng.pick(['query', 'body']),
     maxConcurrentPages: crowd?.maxConcurrentPages,
+    rate: drawRate(seed),
     hasProxy: rng.chance(0.2),
     apiKeyField: rng.pick(['', 'apiKey']),
     kmsKeyArn: rng.chance(0.3) ? 'arn:aws:kms:us-east-1:123456789012:key/simulated' : undefined,
@@ -275,6 +279,17 @@ function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: num
     maxInFlight: rng.pick([undefined, undefined, 4]),
     partBytes,
   };
+}
+
+/** Its own generator, as everywhere. Slow enough to be felt, and fast enough for runs to end. */
+function drawRate(seed: string): RateLimit | undefined {
+  const rng = createRng(seed, 'rate');
+  if (!rng.chance(0.33)) return undefined;
+  return rng.pick([
+    { requests: 20, perMs: minute, burst: 1 },
+    { requests: 30, perMs: minute, burst: 10 },
+    { requests: 300, perMs: hour, burst: 30 },
+  ]);
 }
 
 /** Its own generator: what is added later must not change the rest of the scenario. */

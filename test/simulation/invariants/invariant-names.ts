@@ -97,6 +97,7 @@ export type Invariant =
   | 'no request is sent before its Retry-After has passed' // retry-after.ts
   // Slots: world/traffic.ts, slots.ts
   | 'no more pages are requested at once than maxConcurrentPages'
+  | 'no more requests are sent in a period than rate allows'
   | 'no more slots are held than maxConcurrentPages'
   | 'a slot of a killed function becomes free'
   // The end of a history, after the faults: completion.ts

@@ -86,6 +86,7 @@ export function writtenService({
   describedApi,
   cursorIn,
   maxConcurrentPages,
+  rate,
   hasProxy,
   apiKeyField,
   hasUpperBound,
@@ -99,6 +100,9 @@ export function writtenService({
       ? { vendor, send, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
       : { api: descriptionOf(describedApi, { kind: 'key', send }, { cursorIn, hasUpperBound, hasDays }) }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
+    ...(rate === undefined
+      ? {}
+      : { rate: { requests: rate.requests, per: `PT${rate.perMs / 1_000}S`, burst: rate.burst } }),
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };

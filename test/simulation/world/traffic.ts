@@ -1,5 +1,6 @@
-/** The requests that the report service is working on, over all exports: none may exceed `maxConcurrentPages`. */
+/** The requests that the report service receives, over all exports: no more at a time, or in a period, than allowed. */
 
+import type { RateLimit } from '../../../lib/core/slots/request-rate.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
 
@@ -13,12 +14,26 @@ export interface ServiceTraffic {
   readonly peak: () => number;
 }
 
+export interface TrafficLimits {
+  readonly maxConcurrentPages: number | undefined;
+  readonly rate: RateLimit | undefined;
+}
+
 /** A killed process has closed its connections: its requests do not count. */
-export function createServiceTraffic(world: World, maxConcurrentPages: number | undefined): ServiceTraffic {
+export function createServiceTraffic(world: World, { maxConcurrentPages, rate }: TrafficLimits): ServiceTraffic {
   const requests = new Set<Process>();
+  const recent: number[] = [];
+  const checkRate = ({ requests: limit, perMs }: RateLimit): void => {
+    const now = world.time.now();
+    recent.push(now);
+    while ((recent[0] ?? now) <= now - perMs) recent.shift();
+    if (recent.length > limit)
+      world.violate('no more requests are sent in a period than rate allows', `${recent.length} of ${limit}`);
+  };
   let peak = 0;
   return {
     begin(process, durationMs) {
+      if (rate !== undefined) checkRate(rate);
       // One process may send several requests.
       const request = { ...process };
       requests.add(request);
