@@ -6,20 +6,10 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { gunzip } from '../../../lib/service/client/response/gzip.ts';
-import { collect, fetchPage } from '../../support/builders.ts';
+import { collect } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import {
-  anError,
-  anErrorContext,
-  clientFor,
-  failureFrom,
-  failureOf,
-  pageFrom,
-  pageRequest,
-  readPage,
-  trickyApiKey,
-} from '../../support/service/service-client.ts';
+import { chunk } from '../../support/service/raw-server.ts';
+import { anError, anErrorContext, failureFrom, pageRequest } from '../../support/service/service-client.ts';
 
 const context = anErrorContext();
 const mebibyte = 1024 * 1024;
@@ -151,64 +141,6 @@ describe('a body', () => {
 });
 
 describe('a compressed page', () => {
-  const headers = { 'content-encoding': 'gzip' };
-
-  it.each(['gzip', 'x-gzip', 'GZip'])('is delivered decoded: %s', async (name) => {
-    const body = gzipSync(document);
-    const page = await pageFrom(rawResponse({ headers: { 'content-encoding': name }, body }));
-    expect(await readPage(page)).toBe(document);
-    expect(page).toMatchObject({ reports: 10_000, transferredBytes: body.length });
-    expect(page.excerpt()).toMatch(/^<reports><report id="1">Grüße/);
-  });
-
-  it.each([
-    [{ 'content-encoding': 'deflate' }, 'content encoding "deflate"; only identity, gzip is accepted'],
-    [{ 'content-encoding': 'br' }, 'content encoding "br"; only identity, gzip is accepted'],
-    [{ 'content-encoding': 'gzip, identity' }, 'content encoding "gzip, identity"'],
-    [
-      [
-        ['content-encoding', 'gzip'],
-        ['content-encoding', 'gzip'],
-      ],
-      'content encoding "gzip, gzip"',
-    ],
-  ] as const)('is refused by its headers, unread: %j', async (headers, problem) => {
-    expect(await failureFrom(rawResponse({ headers, body: gzipSync('<r/>') }))).toMatchObject(invalid(problem));
-  });
-
-  it('is refused if the settings do not allow it', async () => {
-    await using server = await startRawServer(rawResponse({ headers, body: gzipSync('<r/>') }));
-    await using client = clientFor(server, { compression: false });
-    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(
-      invalid('content encoding "gzip"; only identity is accepted'),
-    );
-    expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
-  });
-
-  it('shows its end itself: it needs neither a length nor chunks', async () => {
-    const respond = (body: Buffer) =>
-      rawResponse({ headers: { 'content-encoding': 'gzip', 'content-type': 'text/plain' }, body, framing: 'close' });
-    const body = gzipSync('any text');
-    await using server = await startRawServer(
-      (socket) => void socket.end(respond(body)),
-      (socket) => void socket.end(respond(body.subarray(0, -1))),
-    );
-    await using client = clientFor(server);
-    const request = pageRequest({ format: 'TEXT' });
-    expect(await readPage(fetchPage(client, request))).toBe('any text');
-    expect(await failureOf(readPage(fetchPage(client, request)))).toMatchObject(truncated);
-  });
-
-  it('is limited by its decoded size', async () => {
-    const response = (size: number) => rawResponse({ headers, body: gzipSync(`<r>${'x'.repeat(size)}</r>`) });
-    await using server = await startRawServer(response(93), response(94));
-    await using client = clientFor(server, { maxPageBytes: 100 });
-    expect(await readPage(fetchPage(client, pageRequest()))).toHaveLength(100);
-    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject(
-      anError('ConfigurationError', 'sent more than 100 bytes'),
-    );
-  });
-
   it('is limited by its encoded size, too: an endless one may have no content', async () => {
     const emptyBlock = Buffer.from([0, 0, 0, 0xff, 0xff]);
     const body = chunk(Buffer.concat([gzipSync('').subarray(0, 10), ...Array<Buffer>(1_000).fill(emptyBlock)]));
@@ -217,18 +149,6 @@ describe('a compressed page', () => {
     expect(await failureFrom(response, pageRequest(), { maxPageBytes: 4_000 })).toMatchObject({
       name: 'ConfigurationError',
     });
-  });
-});
-
-describe('a compressed error response', () => {
-  it.each([
-    ['quoted', 'gzip', gzipSync(`it is away ${'again '.repeat(1_000)}`), /Response: it is away again/],
-    ['redacted with the API key', 'gzip', gzipSync(`the key is ${trickyApiKey}`), /not shown: it contains the API key/],
-    ['not quoted if it is damaged', 'gzip', flipped(gzipSync('gibberish'), 1), /500 for page 1 of run R$/],
-    ['not quoted in an unknown encoding', 'compress', Buffer.from('gibberish'), /500 for page 1 of run R$/],
-  ])('is %s', async (_, encoding, body, message) => {
-    const headers = { 'content-encoding': encoding, 'content-type': 'text/plain' };
-    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toMatch(message);
   });
 });
 

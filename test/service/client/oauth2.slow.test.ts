@@ -21,7 +21,6 @@ import {
   failureOf,
   pageRequest,
   readPage,
-  secretOf,
 } from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
 
@@ -142,25 +141,6 @@ describe('client credentials', () => {
     expect(bench.tokenRequests).toHaveLength(2);
   });
 
-  it('fail the run if the service rejects every token', async () => {
-    await using bench = await start({ isValid: () => false });
-    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-    const error = await failureOf(fetchPage(client, request));
-    expect(error.name).toBe('ConfigurationError');
-    expect(bench.tokens).toHaveLength(2);
-    for (const token of bench.tokens) expectNoKey(error, token);
-  });
-
-  it('are read again if the server rejects them: they may have been rotated', async () => {
-    await using bench = await start();
-    await using client = clientFor(bench.service, {
-      api: bench.api,
-      apiKey: secretsOf('the-secret-before-0123456789', clientSecret),
-    });
-    await readPage(fetchPage(client, request));
-    expect(bench.tokenRequests).toHaveLength(2);
-  });
-
   it('can be sent in the body, with further fields', async () => {
     await using bench = await start({ method: 'client_secret_post' });
     const auth = { ...bench.api.auth, clientAuthentication: 'body', parameters: { resource: 'urn:reports' } } as const;
@@ -180,76 +160,6 @@ describe('client credentials', () => {
     expectNoKey(error, wrong);
     expect(bench.tokens).toEqual([]);
   });
-
-  it.each([
-    ['is out of order', 503, {}, '', { name: 'ServiceUnavailableError' }],
-    ['asks to wait', 429, { 'retry-after': '7' }, '', { name: 'ServiceThrottledError', retryAfterSeconds: 7 }],
-    [
-      'asks to wait with another status',
-      400,
-      { 'retry-after': '7' },
-      '',
-      { name: 'ServiceThrottledError', retryAfterSeconds: 7 },
-    ],
-    [
-      'does not exist',
-      404,
-      {},
-      '',
-      { name: 'RequestRejectedError', message: expect.stringMatching(/^Authorization server .*Check auth\.tokenUrl$/) },
-    ],
-    ['redirects', 302, { location: 'https://elsewhere.example.com/' }, '', { name: 'RequestRejectedError' }],
-    ['sends no JSON', 200, {}, '<html>', { name: 'ContractError' }],
-    [
-      'sends an expiry that is no time',
-      200,
-      {},
-      '{"access_token":"a","token_type":"Bearer","expires_in":""}',
-      { name: 'ContractError' },
-    ],
-    ['sends no token', 200, {}, '{"token_type":"Bearer"}', { name: 'ContractError' }],
-    ['sends a token of another type', 200, {}, '{"access_token":"a","token_type":"mac"}', { name: 'ContractError' }],
-    [
-      'sends a token that cannot be sent',
-      200,
-      {},
-      '{"access_token":"a b","token_type":"Bearer"}',
-      { name: 'ContractError' },
-    ],
-    [
-      'quotes the secret when it rejects the client',
-      401,
-      { 'content-type': 'application/json' },
-      JSON.stringify({ error: 'invalid_client', error_description: `${clientSecret} is wrong` }),
-      { name: 'ConfigurationError', message: expect.stringContaining('Response: "error":"invalid_client" [not shown') },
-    ],
-    [
-      'does not grant the scope',
-      400,
-      { 'content-type': 'application/json' },
-      '{"error":"invalid_scope","error_description":"no such scope"}',
-      { name: 'ConfigurationError', message: expect.stringMatching(/auth\.scope, .*"invalid_scope".*no such scope/) },
-    ],
-    ['sends a response without end', 200, {}, ' '.repeat(70_000), { name: 'ContractError' }],
-  ])(
-    'fail with the error of a service that does the same if the server %s, and so do refresh tokens, which stay the same',
-    async (_, status, headers, body, expected) => {
-      await using bench = await start({
-        answerToken: (_request, response) => response.writeHead(status, headers).end(body),
-      });
-      for (const grant of ['client_credentials', 'refresh_token'] as const) {
-        const api = { ...bench.api, auth: { ...bench.api.auth, grant } } as Api;
-        const apiKey = secretOf(api, clientSecret);
-        const secret = await apiKey.get();
-        await using client = clientFor(bench.service, { api, apiKey });
-        const error = await failureOf(fetchPage(client, request));
-        expect(error).toMatchObject(expected);
-        expectNoKey(error, clientSecret);
-        expect(await apiKey.get()).toBe(secret);
-      }
-      expect(bench.tokens).toEqual([]);
-    },
-  );
 
   it.each(['', ',"expires_in":null'])('may be exchanged for a token without an end (%j)', async (expiry) => {
     await using bench = await start({
@@ -368,19 +278,6 @@ describe('an assertion', () => {
         { iss: 'me@example.com', aud: audience, scope: 'read', iat: seconds, exp: seconds + 180 },
       ],
     ]);
-  });
-
-  it('is signed again if the server rejects it and the key has been rotated', async () => {
-    const { privateKey: former } = generateKeyPairSync('rsa', {
-      modulusLength: 2048,
-      privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
-      publicKeyEncoding: { type: 'spki', format: 'pem' },
-    });
-    await using bench = await startServer();
-    const apiKey = secretsOf(former, privateKey);
-    await using client = clientFor(bench.service, { api: jwtApi(bench.api), apiKey, now: () => now });
-    await readPage(fetchPage(client, request));
-    expect(bench.tokenRequests).toHaveLength(2);
   });
 
   it('is not shown when the server quotes it, and neither is the key', async () => {

@@ -36,7 +36,6 @@ function aStore(secret: string) {
   return store;
 }
 
-const missing = 'no refresh token: {"client_secret": "…", "refresh_token": "…"}';
 const clientOf = (server: TokenServer, apiKey: ApiKeySource, now = Date.now, auth: object = {}) =>
   clientFor(server, { api: apiWithTokens(server.url, auth), apiKey, now });
 
@@ -277,26 +276,13 @@ describe('a refresh token', () => {
     expect(server.exchanged).toHaveLength(3);
   });
 
-  it.each([
-    ['no JSON', 'r3fresh-token-of-a-person'],
-    ['a list', '["r3fresh-token-of-a-person"]'],
-    ['null', 'null'],
-    ['no refresh token', '{"client_secret":"r3fresh-token-of-a-person"}'],
-    ['an empty one', '{"refresh_token":""}'],
-    ['one that is no text', '{"refresh_token":7,"note":"r3fresh-token-of-a-person"}'],
-    [
-      'a wrong client secret',
-      '{"refresh_token":"r3fresh-token-of-a-person","client_secret":null}',
-      'a client_secret that is',
-    ],
-    ['no client secret', '{"refresh_token":"r3fresh-token-of-a-person"}', 'no client_secret. Store it, or set'],
-  ])('is not sent if the secret is %s: the error quotes none of it', async (_, secret, problem = missing) => {
+  it('is not sent without the client secret, unless the client has none: the error quotes none of the secret', async () => {
     const { server, store, client } = await start();
-    store.secret = secret;
+    store.secret = '{"refresh_token":"r3fresh-token-of-a-person"}';
     const error = await failureOf(client().read());
     expect(error).toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringContaining(`The secret contains ${problem}`),
+      message: expect.stringContaining('The secret contains no client_secret. Store it, or set'),
     });
     expectNoKey(error, 'r3fresh-token-of-a-person');
     expect(server.exchanged).toEqual([]);

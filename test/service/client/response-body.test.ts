@@ -1,34 +1,29 @@
-/** The body of a page: complete or an error, and never a connection left open. */
+/** The body of a page as it streams: what a caller sees, timeouts and interruptions. No connection is left open. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { getEventListeners } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { ErrorName } from '../../../lib/core/errors.ts';
-import type { Clock, PageRequest } from '../../../lib/core/ports.ts';
+import type { Clock } from '../../../lib/core/ports.ts';
 import { listen } from '../../support/service/loopback.ts';
 import { cases, fc } from '../../support/property.ts';
-import { chunk, type RawReply, rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
+import { chunk, type RawReply, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
-  anError,
   aCursor,
   backoff,
   clientFor,
-  failureFrom,
   failureOf,
   pageFrom,
   pageRequest,
   readPage,
-  trickyApiKey,
 } from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
 
 const chunkedHead = 'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ntransfer-encoding: chunked\r\n\r\n';
 /** The headers and the first chunk of an incomplete page. */
 const incomplete = Buffer.concat([Buffer.from(chunkedHead), chunk('<r>')]);
-const json = pageRequest({ format: 'JSON' });
 
 describe('a chunked body', () => {
   it('arrives complete, however it is chunked', async () => {
@@ -68,14 +63,6 @@ describe('a chunked body', () => {
     });
     expect(received).toEqual(['<r><a/>', '</r>']);
   });
-
-  it('that ends when the connection closes is complete if its root is closed', async () => {
-    const page = await pageFrom((socket) => {
-      socket.end(rawResponse({ framing: 'close' }));
-    });
-    expect(page.body.toString()).toBe(twoReports);
-    expect(page.reports).toBe(2);
-  });
 });
 
 describe('a body that has arrived with its headers', () => {
@@ -105,118 +92,8 @@ describe('a body that has arrived with its headers', () => {
   });
 });
 
-describe('a cursor header after the last chunk', () => {
-  const endingWith = (trailers: string) =>
-    Buffer.concat([Buffer.from(chunkedHead), chunk(twoReports), Buffer.from(`0\r\n${trailers}\r\n`)]);
-
-  it.each(['x-service-cursor', 'X-SERVICE-CURSOR', 'X-Service-Cursor'])(
-    'fails with ContractError, because the page would count as the last one (%s)',
-    async (name) => {
-      for (const request of [pageRequest(), json, pageRequest({ cursor: aCursor })]) {
-        const error = await failureFrom(endingWith(`x-checksum: 1\r\n${name}: ${aCursor}\r\n`), request);
-        expect(error).toMatchObject(anError('ContractError', /the cursor header follows the body/));
-      }
-    },
-  );
-
-  it('is not confused with other trailers, which are ignored', async () => {
-    expect(await readPage(pageFrom(endingWith('x-checksum: 1\r\nx-cursor: 2\r\n')))).toBe(twoReports);
-  });
-
-  it('of another vendor fails with ContractError, unless our own cursor precedes the body', async () => {
-    const whole = endingWith(`X-Other-Cursor: ${aCursor}\r\n`).toString();
-    const withCursor = whole.replace('\r\n', `\r\nx-service-cursor: ${aCursor}\r\n`);
-    await using server = await startRawServer(whole, withCursor);
-    await using client = clientFor(server);
-    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject(
-      anError('ContractError', 'it has the trailer x-other-cursor, but the header x-service-cursor is expected'),
-    );
-    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
-  });
-});
-
-describe('a truncated body', () => {
-  it.each([
-    ['length', 'keep-alive'],
-    ['length', 'close'],
-    ['chunked', 'keep-alive'],
-    ['chunked', 'close'],
-  ] as const)('is detected at any byte (%s, %s)', async (framing, connection) => {
-    const whole = rawResponse({ framing, headers: { 'x-service-cursor': aCursor, connection } });
-    const head = whole.indexOf('\r\n\r\n') + 4;
-    const sample = [head, head + 1, head + 5, whole.length - 6, whole.length - 3, whole.length - 1];
-    for (const end of sample) {
-      const error = await failureFrom((socket) => {
-        socket.end(whole.subarray(0, end));
-      });
-      expect(error).toMatchObject({
-        name: 'ServiceUnavailableError',
-        message: expect.stringMatching(/closed the connection after \d+ bytes of page 1 of run R/),
-        cause: expect.any(Error),
-      });
-    }
-  });
-
-  const resetAfter = (bytes: Buffer) => (socket: Socket) =>
-    void socket.write(bytes, () => setTimeout(() => socket.resetAndDestroy(), 20));
-  const tooShort = rawResponse({ body: '{"reports":[]}', headers: { 'content-length': '15' }, framing: 'close' });
-  const http10 = (...headers: readonly string[]) =>
-    ['HTTP/1.0 200 OK', 'content-type: application/xml', ...headers, '', twoReports].join('\r\n');
-  it.each<[string, RawReply, ErrorName, string | RegExp, PageRequest?]>([
-    [
-      'by its content-length in JSON',
-      (socket) => void socket.end(tooShort),
-      'ServiceUnavailableError',
-      'after 14 bytes',
-      json,
-    ],
-    [
-      'by missing end tags, without a length',
-      (socket) => void socket.end(rawResponse({ framing: 'close' }).subarray(0, -12)),
-      'ContractError',
-      /unclosed tag/,
-    ],
-    [
-      'after a connection reset',
-      resetAfter(rawResponse().subarray(0, -20)),
-      'ServiceUnavailableError',
-      'closed the connection after',
-    ],
-    [
-      'by a reset in place of the last chunk, although it looks complete',
-      resetAfter(Buffer.concat([Buffer.from(chunkedHead), chunk('<r/>')])),
-      'ServiceUnavailableError',
-      '',
-    ],
-    [
-      'in HTTP/1.0 by its content-length',
-      (socket) => void socket.end(http10(`content-length: ${Buffer.byteLength(twoReports) + 1}`)),
-      'ServiceUnavailableError',
-      '',
-    ],
-    ['in HTTP/1.0 without a length', (socket) => void socket.end(http10().slice(0, -4)), 'ContractError', ''],
-  ])('is detected %s', async (_, reply, name, text, request) => {
-    expect(await failureFrom(reply, request)).toMatchObject(anError(name, text));
-  });
-
-  it.each([[`content-length: ${Buffer.byteLength(twoReports)}`], []])(
-    'is not any response of HTTP/1.0: one whose end is certain is read (%s)',
-    async (...headers) => {
-      const reply: RawReply = (socket) => void socket.end(http10(...headers));
-      expect(await readPage(pageFrom(reply))).toBe(twoReports);
-    },
-  );
-});
-
-describe('an invalid body', () => {
-  it.each([
-    ['at its beginning', 'Sorry!', 'text data outside of root'],
-    ['at its end', '<r>\n <a>', 'unclosed tag: a'],
-  ])('fails with ContractError: %s', async (_, body, problem) => {
-    expect(await failureFrom(rawResponse({ body }))).toMatchObject(anError('ContractError', problem));
-  });
-
-  it('fails with ConfigurationError above the size limit, and is not read further', async () => {
+describe('a body above the size limit', () => {
+  it('is not read further', async () => {
     await using server = await startRawServer(async (socket) => {
       socket.write(incomplete);
       while (!socket.destroyed) {
@@ -225,18 +102,8 @@ describe('an invalid body', () => {
       }
     });
     await using client = clientFor(server, { maxPageBytes: 100_000 });
-    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({
-      name: 'ConfigurationError',
-      message:
-        'Report service sent more than 100000 bytes for page 1 of run R, but maxPageBytes is 100000. ' +
-        'Raise maxPageBytes in the settings file, or restart the run with fewer reports per page (size)',
-    });
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ConfigurationError' });
     await expect.poll(() => server.open, backoff).toBe(0);
-  });
-
-  it('may be exactly as large as the limit', async () => {
-    const page = pageFrom(rawResponse(), pageRequest(), { maxPageBytes: Buffer.byteLength(twoReports) });
-    expect(await readPage(page)).toBe(twoReports);
   });
 });
 
@@ -277,31 +144,6 @@ describe('a TLS connection', () => {
     expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ServiceUnreachableError' });
     // The ALPN protocols of the ClientHello: two bytes of length, then each protocol with its length.
     expect((await clientHello).includes('\x00\x09\x08http/1.1')).toBe(true);
-  });
-});
-
-describe('a response that is not HTTP', () => {
-  const echo = `X-SERVICE-API-KEY: ${trickyApiKey}`;
-  const withLengths = (headers: string) => `HTTP/1.1 200 OK\r\n${headers}\r\n\r\nxx`;
-  const lengths =
-    'malformed headers, or more than one length: content-length twice, or together with transfer-encoding';
-  it.each([
-    ['in its first line', `SSH-2.0 ${echo}\r\n\r\n`, 'Expected HTTP/, RTSP/ or ICE/'],
-    ['in its version', 'HTTP/1.2 200 OK\r\n\r\n', 'Invalid HTTP version'],
-    ['in its headers', `HTTP/1.1 200 OK\r\n${echo}\r\nno colon\r\n\r\n`, 'Invalid header token'],
-    ['in its chunks', Buffer.concat([incomplete, Buffer.from(`zz\r\n${echo}\r\n`)]), 'Invalid character in chunk size'],
-    ['with two lengths', withLengths('content-length: 1\r\ncontent-length: 2'), lengths],
-    ['with the same length twice', withLengths('content-length: 2\r\ncontent-length: 2'), lengths],
-    ['with a length and chunks', withLengths('content-length: 1\r\ntransfer-encoding: chunked'), lengths],
-    ['with a length that is no number', withLengths('content-length: 99999999999999999999'), lengths],
-  ])('fails with ContractError, without repeating its bytes: %s', async (_, response, problem) => {
-    const { name, message } = await failureFrom(response);
-    expect(name).toBe('ContractError');
-    expect(message).toMatch(/^Report service sent a response that is not valid HTTP \(/);
-    expect(message).toContain(`(${problem})`);
-    expect(message).toMatch(
-      /(for|bytes of) page 1 of run R\. Send this message to the operators of the service, or of a proxy/,
-    );
   });
 });
 

@@ -2,69 +2,156 @@
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { asCursor, type Instant } from '../../../lib/core/model.ts';
-import type { Api } from '../../../lib/service/api/description.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { asCursor, type ExportRequest } from '../../../lib/core/model.ts';
+import type { PageRequest } from '../../../lib/core/ports.ts';
+import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import { describeApi } from '../../../lib/service/api/description.ts';
 import { mediaTypesOf } from '../../../lib/service/api/page.ts';
+import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { fetchPage } from '../../support/builders.ts';
-import {
-  describedWith,
-  readExchanges,
-  type WrittenExchange,
-  type WrittenResponse,
-} from '../../support/service/exchanges.ts';
+import { describedWith, filled, readExchanges, type WrittenExchange, wireOf } from '../../support/service/exchanges.ts';
 import { type RawReply, startRawServer } from '../../support/service/raw-server.ts';
-import { clientFor, pageRequest } from '../../support/service/service-client.ts';
+import { clientFor, expectNoKey, pageRequest, trickyApiKey } from '../../support/service/service-client.ts';
 
-function bytesOf({ status, headers, body }: WrittenResponse, api: Api): Buffer {
-  const has = (name: string) => headers.some(([each]) => each.toLowerCase() === name);
-  const ownType = mediaTypesOf(api.page)[0] ?? 'application/octet-stream';
-  const lines = [
-    `HTTP/1.1 ${status} Reason`,
-    ...headers.map(([name, value]) => `${name}: ${value}`),
-    ...(has('content-type') || status === 204 ? [] : [`content-type: ${ownType}`]),
-    ...(status === 204 ? [] : [`content-length: ${Buffer.byteLength(body)}`]),
-  ];
-  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
+/** The last key is that of the service: the first ones are returned until they are refreshed. */
+function sourceOf(keys: readonly string[], place?: string): ApiKeySource {
+  const [first = '', ...others] = keys;
+  if (others.length === 0) return fixedApiKey(first, place);
+  let current = first;
+  return { get: async () => current, refresh: async () => (current = others.shift() ?? current) };
 }
 
-/** What the client makes of the exchange, and the request that it sent. */
-async function carryOut({ parts, given, responses }: WrittenExchange) {
-  const { api, problems } = describedWith(parts);
-  if (api === undefined || problems.length > 0) return { result: `refused ${problems.join('; ')}`, request: '' };
-  const [first, ...more] = responses.map((each): RawReply => bytesOf(each, api));
-  await using server = await startRawServer(first ?? '', ...more);
-  await using client = clientFor(server, { api });
-  const { cursor, since, until, ...rest } = given as { cursor?: string; since?: Instant; until?: Instant };
+const replyWith =
+  (response: string, key: string, contentType: () => string): RawReply =>
+  (socket: Socket, { headers }) => {
+    const { bytes, ending } = wireOf(response, { key, host: headers.host ?? '' }, contentType());
+    socket.write(bytes, () => {
+      if (ending === 'end') socket.end();
+      // What has been sent arrives first.
+      if (ending === 'reset') setTimeout(() => socket.resetAndDestroy(), 20);
+    });
+  };
+
+type GivenRequest = { readonly cursor?: string } & Partial<Pick<PageRequest, 'since' | 'until'> & ExportRequest>;
+
+interface ClientSettings extends Pick<NonNullable<Parameters<typeof clientFor>[1]>, 'maxPageBytes' | 'compression'> {
+  /** A secret with several fields is an object. */
+  readonly keys?: readonly (string | Readonly<Record<string, string>>)[];
+  /** What a message calls the place of the key. */
+  readonly place?: string;
+  /** Of the base URL. */
+  readonly path?: string;
+  readonly now?: string;
+  readonly elapsedMs?: number;
+}
+
+/** The facts of a page, or the error, and the requests that were sent. */
+async function carryOut({ parts, contract, given, client: settings, steps }: WrittenExchange) {
+  const { keys: secrets = [trickyApiKey], place, path = '', now, elapsedMs, ...others } = settings as ClientSettings;
+  const keys = secrets.map((each) => (typeof each === 'string' ? each : JSON.stringify(each)));
+  let type = 'application/xml';
+  const [first = '', ...more] = steps.map(({ response }) => replyWith(response, keys[0] ?? '', () => type));
+  await using server = await startRawServer(first, ...more);
+  const { host } = new URL(server.url);
+  const described = JSON.parse(JSON.stringify(parts).replaceAll('HOST', host)) as object;
+  const { api, problems } = contract === undefined ? describedWith(described) : { api: undefined, problems: [] };
+  if (problems.length > 0) return { message: `refused ${problems.join('; ')}`, facts: {} as Facts, requests: [] };
+  if (api !== undefined) type = mediaTypesOf(api.page)[0] ?? 'application/octet-stream';
+  const times = [0, elapsedMs ?? 0];
+  await using client = clientFor(
+    { url: `${server.url}${path}` },
+    {
+      ...(api === undefined ? contract : { api }),
+      ...others,
+      apiKey: sourceOf(keys, place),
+      ...(now !== undefined && { now: () => Date.parse(now) }),
+      ...(elapsedMs !== undefined && { monotonicNow: () => times.shift() ?? Number.NaN }),
+    },
+  );
+  const { cursor, since, until, ...rest } = given as GivenRequest;
   const request = {
-    ...pageRequest({ cursor: cursor === undefined ? null : asCursor(cursor), ...rest }),
+    ...pageRequest({
+      cursor: cursor === undefined ? null : asCursor(cursor),
+      ...(api && { api: apiOfRequest(describeApi(api)) }),
+      ...rest,
+    }),
     ...(since && { since }),
     ...(until && { until }),
   };
-  const result = await fetchPage(client, request).then(
-    ({ nextCursor, reports }) =>
-      `${nextCursor === null ? 'last' : `next ${nextCursor}`}, ${reports} ${reports === 1 ? 'report' : 'reports'}`,
-    ({ name, message, retryAfterSeconds }: Error & { readonly retryAfterSeconds?: number }) =>
-      `${name} ${message.replaceAll(new URL(server.url).host, 'HOST')}${retryAfterSeconds === undefined ? '' : ` (${retryAfterSeconds} s)`}`,
+  const outcome = await fetchPage(client, request).then(
+    (page) => ({ message: '', facts: factsOf(page) }),
+    (error: unknown) => ({ message: messageOf(error, secrets).replaceAll(host, 'HOST'), facts: {} as Facts }),
   );
-  const sent = server.requests.at(-1);
-  const shown = sent && `${sent.method} ${sent.target}${sent.body === '' ? '' : `\n\n${sent.body}`}`;
-  return { result, request: shown ?? '', requests: server.requests.length };
+  return { ...outcome, requests: server.requests };
 }
 
-/** Whether each part of what is expected is in the result. */
-const isAsExpected = (result: string, expected: string): boolean =>
-  /^(refused|\w+Error) /.test(expected)
-    ? result.startsWith(expected.split(' ')[0] ?? '') && result.includes(expected.replace(/^\S+ /, ''))
-    : expected.split(', ').every((part) => result.split(', ').includes(part));
+type Facts = Readonly<Record<string, unknown>>;
+type Outcome = Awaited<ReturnType<typeof carryOut>>;
+
+function factsOf({ nextCursor, reports, body, ...page }: Awaited<ReturnType<typeof fetchPage>>): Facts {
+  return {
+    ...page,
+    next: nextCursor,
+    [nextCursor === null ? 'last' : 'more']: '',
+    [`${reports}`]: reports === 1 ? 'report' : 'reports',
+    text: body.toString(),
+    rootText: page.documentRootText(),
+    excerpt: page.excerpt(),
+  };
+}
+
+function messageOf(error: unknown, secrets: ClientSettings['keys'] = []): string {
+  const parts = secrets.flatMap((each) => (typeof each === 'string' ? each : Object.values(each)));
+  for (const part of parts) if (part.length >= 8) expectNoKey(error, part);
+  if (!(error instanceof ExportError)) throw error;
+  const { name, message, retryAfterSeconds } = error;
+  expect(message).toMatch(/^[^\p{C}\p{Zl}\p{Zp}]{10,1000}$/u);
+  return `${name} ${message}${retryAfterSeconds === undefined ? '' : ` (${retryAfterSeconds} s)`}`;
+}
+
+const unexpected = ({ message, facts, requests }: Outcome, expected: readonly string[]) =>
+  expected
+    .flatMap((line) => (message === '' ? line.split(/, (?=\d+ reports?$)/) : [line]))
+    .filter((line) => {
+      const [, count] = /^(\d+) requests?$/.exec(line) ?? [];
+      if (count !== undefined) return requests.length !== Number(count);
+      if (message === '') {
+        const [name = '', ...value] = line.split(' ');
+        return String(facts[name]) !== value.join(' ');
+      }
+      if (/^\/.*\/$/.test(line)) return !new RegExp(line.slice(1, -1), 'u').test(message);
+      const [name = ''] = line.split(' ');
+      return /^(refused|\w+Error)$/.test(name)
+        ? !(message.startsWith(`${name} `) && message.includes(line.slice(name.length + 1)))
+        : !message.includes(line);
+    });
+
+/** The lines of the request that was sent, in the places of those that are expected. */
+function comparable(request: string, sent: Outcome['requests'][number] | undefined): string {
+  const [head = '', body] = request.split('\n\n');
+  const sentHeaders = new Map(Object.entries(sent?.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]));
+  const headers = head.split('\n').slice(1);
+  const shown = headers.map((line) => {
+    const name = line.replace(/:.*/, '');
+    return `${name}: ${sentHeaders.get(name.toLowerCase()) ?? ''}`.trim();
+  });
+  const isCompared = body !== undefined || (sent?.method === 'GET' && sent.body !== '');
+  return [[`${sent?.method} ${sent?.target}`, ...shown].join('\n'), ...(isCompared ? [sent?.body] : [])].join('\n\n');
+}
 
 describe.each(readdirSync(import.meta.dirname).filter((file) => file.endsWith('.http')))('%s', (file) => {
-  it.each(readExchanges(join(import.meta.dirname, file)).map((each) => [each.title, each] as const))(
-    '%s',
-    async (_, exchange) => {
-      const { result, request } = await carryOut(exchange);
-      expect(isAsExpected(result, exchange.expected) ? exchange.expected : result).toBe(exchange.expected);
-      expect(exchange.request === '' ? '' : request).toBe(exchange.request);
-    },
-  );
+  const exchanges = readExchanges(join(import.meta.dirname, file));
+  it.each(exchanges.map((each) => [each.title, each] as const))('%s', async (_, exchange) => {
+    const outcome = await carryOut(exchange);
+    const missing = unexpected(outcome, exchange.expected.map(filled));
+    const found = outcome.message || JSON.stringify(outcome.facts).slice(0, 1_000);
+    expect({ missing, found: missing.length === 0 ? '' : found }).toEqual({ missing: [], found: '' });
+    for (const [index, { request: written }] of exchange.steps.entries()) {
+      const request = filled(written);
+      expect(request === '' ? '' : comparable(request, outcome.requests[index])).toBe(request);
+    }
+  });
 });
