@@ -14,8 +14,8 @@
  *     > next 3, 1 report
  *
  * - `# {…}` has parts of the description that differ from the usual one, `# contract {…}` the settings of the Report
- *   Export Service in its place, `# next {…}` and `# auth {…}` parts of these, `# given {…}` what is requested, and `# client {…}`
- *   settings of the client. Such lines before the first exchange hold for the whole file.
+ *   Export Service in its place, `# next {…}` and `# auth {…}` parts of these, `# given {…}` what is requested, and
+ *   `# client {…}` settings of the client. Such lines before the first exchange hold for the whole file.
  * - A request may be left out. A header without a value must not be sent. `HOST` is that of the server.
  * - `* a | b` repeats the exchange for each such line, with `a` in the place of `@1`, and `b` in that of `@2`.
  * - `‹…›` stands for what a file cannot have: `‹key›`, `‹key hex›`, `‹host›`, `‹x*1000›`, or bytes: `‹0d0a›`.
