@@ -47,4 +47,4 @@ export function explainAccessDenied(error: unknown): void {
 const bucketKeyHint =
   'If an existing bucket encrypts with this key by default, set bucket.kmsKeyArn to it and deploy. ';
 const encryptionHint =
-  'If the policy of the bucket requires a header for encryption, set bucket.serverSideEncryption or bucket.kmsKeyArn and deploy. ';
+  'If the policy of the bucket requires a header for encryption, set bucket.kmsKeyArn and deploy. ';

@@ -2,14 +2,7 @@
 
 import { Duration, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import {
-  Architecture,
-  type Code,
-  Function as LambdaFunction,
-  LoggingFormat,
-  Runtime,
-  Tracing,
-} from 'aws-cdk-lib/aws-lambda';
+import { Architecture, type Code, Function as LambdaFunction, LoggingFormat, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup, type LogGroupProps } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { environmentVariable, type FunctionSettings } from '../settings/deployed-settings.ts';
@@ -32,8 +25,6 @@ export interface ServiceFunctionsProps {
   readonly logs: LogGroupProps;
   /** The memory of ExportPage. */
   readonly memoryMebibytes: number;
-  /** Whether the functions send traces to X-Ray. */
-  readonly tracing: boolean;
   readonly network: FunctionNetwork;
 }
 
@@ -88,7 +79,7 @@ function createFunction(
   scope: Construct,
   id: StepName,
   { description, code, memoryMebibytes, ephemeralStorageMebibytes, grants }: FunctionConfig & { readonly code: Code },
-  { stores, environment, limits, logs, tracing, network }: ServiceFunctionsProps,
+  { stores, environment, limits, logs, network }: ServiceFunctionsProps,
 ): LambdaFunction {
   // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
   const logGroup = new LogGroup(scope, `${id}Logs`, logs);
@@ -107,7 +98,6 @@ function createFunction(
     ephemeralStorageSize:
       ephemeralStorageMebibytes === undefined ? undefined : Size.mebibytes(ephemeralStorageMebibytes),
     environment: { [environmentVariable]: environment },
-    tracing: tracing ? Tracing.ACTIVE : undefined,
     loggingFormat: LoggingFormat.JSON,
     logGroup,
     role,

@@ -11,21 +11,23 @@ import {
   type ServiceResources,
   settingsVersion,
 } from '../settings/deployed-settings.ts';
-import type { BucketSettings } from '../settings/deployment-settings.ts';
 import type { ServiceFunctions } from './functions.ts';
 import type { ServiceStores } from './stores.ts';
 
-export const serviceResources = (
-  { serviceName, bucket, prefix, table, secret, keys }: ServiceStores,
-  { serverSideEncryption }: Pick<BucketSettings, 'serverSideEncryption'>,
-): ServiceResources => ({
+export const serviceResources = ({
+  serviceName,
+  bucket,
+  prefix,
+  table,
+  secret,
+  keys,
+}: ServiceStores): ServiceResources => ({
   version: settingsVersion,
   service: serviceName,
   table: table.tableName,
   bucket: bucket.bucketName,
   prefix,
   bucketKeyArn: keys.bucket?.keyArn,
-  serverSideEncryption,
   // The name if the complete ARN is unknown: a partial ARN may match another secret.
   apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
 });

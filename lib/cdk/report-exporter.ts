@@ -4,7 +4,7 @@ import { ArnFormat, Stack } from 'aws-cdk-lib';
 import { Alarm, Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import { type IEventBus, type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
+import { type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -89,12 +89,6 @@ export interface ReportExporterProps {
    */
   readonly encryptionKey?: IKey;
   /**
-   * The event bus that receives the events of runs. The rules of `onCompleted` and `onFailed` are created on it.
-   *
-   * @default - the default event bus of the account
-   */
-  readonly eventBus?: IEventBus;
-  /**
    * The topic that alarms publish to.
    *
    * @default - alarms have no action
@@ -112,12 +106,6 @@ export interface ReportExporterProps {
    * @default RetentionDays.THREE_MONTHS
    */
   readonly logRetention?: RetentionDays;
-  /**
-   * Whether the functions and the state machine send traces to X-Ray.
-   *
-   * @default true
-   */
-  readonly tracing?: boolean;
   /**
    * The storage class of new pages.
    *
@@ -137,13 +125,6 @@ export interface ReportExporterProps {
    * @default - none
    */
   readonly objectTags?: Readonly<Record<string, string>>;
-  /**
-   * The encryption header of every write, which some policies of existing buckets require. With a bucket or a key that
-   * has a KMS key, the header of KMS is sent instead.
-   *
-   * @default - the bucket encrypts as it does by default
-   */
-  readonly serverSideEncryption?: 'AES256';
   /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step
    * Functions, through a NAT gateway or VPC endpoints: docs/aws.md, "What the functions must reach".
@@ -220,7 +201,6 @@ export class ReportExporter extends Construct {
   readonly scheduleGroup: ScheduleGroup | undefined;
   /** Receives the starts that the schedules could not deliver. Undefined: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
-  readonly #eventBus: IEventBus | undefined;
   readonly #bucketKey: IKey | undefined;
 
   /** @throws ConfigurationError with a line for every problem in the settings */
@@ -234,7 +214,6 @@ export class ReportExporter extends Construct {
     this.serviceName = name;
     this.exportNames = exportNames;
     this.prefix = prefix;
-    this.#eventBus = props.eventBus;
 
     const stores = createStores(this, props, settings, objects);
     this.bucket = stores.bucket;
@@ -242,8 +221,8 @@ export class ReportExporter extends Construct {
     this.secret = stores.secret;
     this.#bucketKey = stores.keys.bucket;
 
-    const resources = serviceResources(stores, objects);
-    const common = { limits: functionLimits(settings), logs: logSettings(this, props), tracing: props.tracing ?? true };
+    const resources = serviceResources(stores);
+    const common = { limits: functionLimits(settings), logs: logSettings(this, props) };
     this.functions = createFunctions(this, {
       ...common,
       stores,
@@ -259,7 +238,6 @@ export class ReportExporter extends Construct {
       functions,
       bucket,
       prefix,
-      eventBus: props.eventBus,
       metadata,
     });
 
@@ -385,7 +363,6 @@ export class ReportExporter extends Construct {
           ...(exportName !== undefined && { export: [exportName] }),
         },
       },
-      eventBus: this.#eventBus,
       targets: target && [target],
     });
   }

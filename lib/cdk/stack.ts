@@ -68,7 +68,7 @@ export class ReportExporterStack extends Stack {
       stackName,
     });
     const key = importKey(this, 'Key', settings.kmsKeyArn);
-    const { bucket, network, alarms, tracing, logRetentionDays: logRetention } = settings;
+    const { bucket, network, alarms, logRetentionDays: logRetention } = settings;
     const bucketKey = importKey(this, 'BucketKey', bucket.kmsKeyArn) ?? key;
     this.bucket =
       bucket.existing === undefined
@@ -83,11 +83,9 @@ export class ReportExporterStack extends Stack {
       alarmTopic: this.alarmTopic,
       runbookUrl: alarms.runbookUrl,
       logRetention,
-      tracing,
       storageClass: bucket.storageClass,
       compression: bucket.compression,
       objectTags: bucket.objectTags,
-      serverSideEncryption: bucket.serverSideEncryption,
       ...(network && importNetwork(this, network)),
     };
     const services = new Construct(this, 'Services');

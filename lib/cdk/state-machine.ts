@@ -1,7 +1,7 @@
 /** The state machine of a service: the definition from `lib/core`, with the ARNs of the functions. */
 
 import { ArnFormat, Aws, Names } from 'aws-cdk-lib';
-import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type LogGroupProps } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -22,24 +22,20 @@ export interface ServiceStateMachineProps {
   readonly functions: ServiceFunctions;
   readonly bucket: IBucket;
   readonly prefix: string;
-  /** Receives the events of runs. Absent: the default one of the account. */
-  readonly eventBus?: IEventBus;
   readonly limits: FunctionLimits;
   /** For the operator's commands, which read it from the template. */
   readonly metadata: string;
   readonly logs: LogGroupProps;
-  /** Whether executions send traces to X-Ray. */
-  readonly tracing: boolean;
 }
 
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): StateMachine {
-  const { functions, bucket, prefix, eventBus, limits, logs, tracing } = props;
+  const { functions, bucket, prefix, limits, logs } = props;
   // CloudFormation replaces these. It also resolves the partition, as linters expect: to them a placeholder in the ARN
   // of an integration is an error.
   const placeholder = (variable: string) => `\${${variable}}`;
   const definition = stateMachine({
     functions: byStep((step) => placeholder(`${step}Arn`)),
-    eventBus: eventBus === undefined ? 'default' : placeholder('EventBusArn'),
+    eventBus: 'default',
     store: { bucket: placeholder('BucketName'), prefix },
     partition: Aws.PARTITION,
     stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
@@ -56,30 +52,24 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
     definitionSubstitutions: {
       ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, functions[step].functionArn])),
       BucketName: bucket.bucketName,
-      ...(eventBus !== undefined && { EventBusArn: eventBus.eventBusArn }),
     },
-    tracingEnabled: tracing,
     logs: { destination: logGroup, level: LogLevel.ERROR, includeExecutionData: true },
   });
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, props.metadata);
-  grantInvokeAndPutEvents(machine, functions, eventBus);
+  grantInvokeAndPutEvents(machine, functions);
   grantStartExecution(scope, machine);
   grantDescribeExecution(scope, machine, functions.BeginRun);
   return machine;
 }
 
-function grantInvokeAndPutEvents(
-  machine: StateMachine,
-  functions: ServiceFunctions,
-  eventBus: IEventBus = EventBus.fromEventBusName(machine, 'Bus', 'default'),
-): void {
+function grantInvokeAndPutEvents(machine: StateMachine, functions: ServiceFunctions): void {
   machine.addToRolePolicy(
     new PolicyStatement({
       actions: ['lambda:InvokeFunction'],
       resources: stepNames.map((step) => functions[step].functionArn),
     }),
   );
-  eventBus.grantPutEventsTo(machine.role);
+  EventBus.fromEventBusName(machine, 'Bus', 'default').grantPutEventsTo(machine.role);
 }
 
 /** Lets the machine continue a run in a new execution of itself. In the role's own policy, this would be a cycle. */

@@ -90,8 +90,6 @@ export interface ServiceResources extends Versioned {
   readonly prefix: string;
   /** The ARN of the key that encrypts every object. Absent: the bucket's default encryption does. */
   readonly bucketKeyArn?: string;
-  /** The encryption header of every write, if there is no key. Absent: none is sent. */
-  readonly serverSideEncryption?: BucketSettings['serverSideEncryption'];
   /** The name or the ARN of the secret that holds the API key. Absent: the service needs none. */
   readonly apiKeySecret?: string;
 }

@@ -12,7 +12,6 @@ import {
   field,
   fieldsOf,
   findBroken,
-  flag,
   object,
   optionalField,
   type Rule,
@@ -130,11 +129,6 @@ const bucketSchema = object({
     kmsKeyArnSchema,
     { example: kmsKeyExample },
   ),
-  serverSideEncryption: optionalField(
-    'The encryption header of every write, which some bucket policies require. Without it, the bucket encrypts as it does by default.',
-    z.enum(['AES256'], 'must be AES256; for encryption with a KMS key, set kmsKeyArn'),
-    { page: 'aws.md#an-existing-bucket' },
-  ),
 });
 
 const alarmsSchema = object({
@@ -215,7 +209,6 @@ export const settingsFileSchema = object(
       z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
       { unit: 'days' },
     ),
-    tracing: optionalField('Whether functions and state machines send traces to X-Ray. Without it, `true`.', flag()),
     network: optionalField(
       'The VPC in which the functions of all services run. Without it, they run in none.',
       networkSchema,
@@ -262,7 +255,7 @@ export function parseDeployment(
   // Also a name that the parsed record lacks, such as __proto__.
   const serviceNames = Object.keys(fieldsOf(fieldsOf(value).services));
   const assigned = assignExports(exports, serviceNames);
-  const links = [...findBucketProblems(shared), ...findLinkProblems(given, exports, serviceNames)];
+  const links = findLinkProblems(given, exports, serviceNames);
   const known = serviceNames.filter((name) => Object.hasOwn(given, name));
   const all = known.map((name) => {
     const own = [...exports.entries()].filter(([index]) => assigned[index] === name);
@@ -278,15 +271,6 @@ export function parseDeployment(
   }));
   return { ...shared, services: shownServices };
 }
-
-const findBucketProblems = ({ bucket, kmsKeyArn }: Pick<ParsedFile, 'bucket' | 'kmsKeyArn'>): SettingsProblem[] =>
-  findBroken([
-    [
-      ['bucket', 'serverSideEncryption'],
-      bucket.serverSideEncryption !== undefined && (bucket.kmsKeyArn ?? kmsKeyArn) !== undefined,
-      'cannot be combined with kmsKeyArn, whose key encrypts every object',
-    ],
-  ]);
 
 const invalidSettings = (lines: readonly string[]) => new ExportError('ConfigurationError', lines.join('\n'));
 

@@ -43,12 +43,6 @@ export interface SettingsFile {
    */
   readonly logRetentionDays?: 1 | 3 | 5 | 7 | 14 | 30 | 60 | 90 | 120 | 150 | 180 | 365 | 400 | 545 | 731 | 1096 | 1827 | 2192 | 2557 | 2922 | 3288 | 3653 | 9999 | undefined;
   /**
-   * Whether functions and state machines send traces to X-Ray.
-   *
-   * @default true
-   */
-  readonly tracing?: boolean | undefined;
-  /**
    * The VPC in which the functions of all services run.
    *
    * @default - they run in none
@@ -851,13 +845,6 @@ export interface BucketProps {
    * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
    */
   readonly kmsKeyArn?: string | undefined;
-  /**
-   * The encryption header of every write, which some bucket policies require.
-   *
-   * @default - the bucket encrypts as it does by default
-   * @see `docs/aws.md#an-existing-bucket`
-   */
-  readonly serverSideEncryption?: 'AES256' | undefined;
 }
 
 /** Where alarms are sent. */

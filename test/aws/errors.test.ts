@@ -71,10 +71,10 @@ describe('a request that AWS denies to a function', () => {
     );
   });
 
-  it('names the settings for a bucket whose policy denies writes', async () => {
+  it('names the setting for a bucket whose policy denies writes', async () => {
     const message = `User: ${role} is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::reports/a" with an explicit deny in a resource-based policy`;
     expect((await errorOfStep(denied('AccessDenied', message))).message).toContain(
-      'requires a header for encryption, set bucket.serverSideEncryption or bucket.kmsKeyArn and deploy',
+      'requires a header for encryption, set bucket.kmsKeyArn and deploy',
     );
   });
 

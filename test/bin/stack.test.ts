@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
-import { GetBucketPolicyCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
@@ -80,7 +80,6 @@ describe('doctor', () => {
     aws.dynamoDb.on(GetItemCommand).resolves({});
     aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
     aws.s3.on(ListObjectsV2Command).resolves({});
-    aws.s3.on(GetBucketPolicyCommand).rejects(awsError('NoSuchBucketPolicy'));
     aws.secretsManager.on(GetSecretValueCommand).rejects(awsError('AccessDeniedException'));
     aws.lambda.on(InvokeCommand).callsFake(async () => answer());
     const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };

@@ -41,7 +41,6 @@ const grantKey = (what: string, service: string, actions: string) =>
   grant(keyOf(what), actions, `if {"StringEquals":{"kms:ViaService":"${service}.<AWS::Region>.<AWS::URLSuffix>"}}`);
 
 const logs = (step: string) => grant(`<${step}Logs.Arn>`, 'logs:CreateLogStream logs:PutLogEvents');
-const traces = grant('*', 'xray:PutTelemetryRecords xray:PutTraceSegments');
 const pageLog = [
   ...grant(
     '<PageLog.Arn>',
@@ -65,17 +64,16 @@ const secretNamed = (name: string) =>
   `arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:${name}-??????`;
 
 const roles: Readonly<Record<string, readonly string[]>> = {
-  BeginRunRole: [...pageLog, ...grant(executions, 'states:DescribeExecution'), ...logs('BeginRun'), ...traces],
+  BeginRunRole: [...pageLog, ...grant(executions, 'states:DescribeExecution'), ...logs('BeginRun')],
   ExportPageRole: [
     ...pageLog,
     ...pageStore,
     ...grant(`<ApiKey> ${secretNamed('reports/client')} ${proxySecret}`, 'secretsmanager:GetSecretValue'),
     ...grantKey('common', 'secretsmanager', 'kms:Decrypt'),
     ...logs('ExportPage'),
-    ...traces,
   ],
-  FinishRunRole: [...pageLog, ...pageStore, ...logs('FinishRun'), ...traces],
-  FailRunRole: [...pageLog, ...logs('FailRun'), ...traces],
+  FinishRunRole: [...pageLog, ...pageStore, ...logs('FinishRun')],
+  FailRunRole: [...pageLog, ...logs('FailRun')],
   StateMachineRole: [
     ...grant('<BeginRun.Arn> <ExportPage.Arn> <FinishRun.Arn> <FailRun.Arn>', 'lambda:InvokeFunction'),
     ...grant('<StateMachine>', 'states:StartExecution'),
@@ -86,8 +84,6 @@ const roles: Readonly<Record<string, readonly string[]>> = {
       'logs:CreateLogDelivery logs:DeleteLogDelivery logs:DescribeLogGroups logs:DescribeResourcePolicies ' +
         'logs:GetLogDelivery logs:ListLogDeliveries logs:PutResourcePolicy logs:UpdateLogDelivery',
     ),
-    ...grant('*', 'xray:GetSamplingRules xray:GetSamplingTargets'),
-    ...traces,
   ],
   SchedulerRole: [
     ...grant('<StateMachine>', 'states:StartExecution'),

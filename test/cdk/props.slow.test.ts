@@ -2,15 +2,11 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
-import { EventBus } from 'aws-cdk-lib/aws-events';
-import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
+import type { Template } from 'aws-cdk-lib/assertions';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
-import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
-import { acceptFindings } from '../../bin/accepted-findings.ts';
 import type { ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { environmentVariable } from '../../lib/settings/deployed-settings.ts';
 import {
@@ -20,7 +16,6 @@ import {
   resource,
   resourcesOf,
   type SomeSettings,
-  statementsOf,
   textOf,
 } from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
@@ -105,11 +100,6 @@ const effects: Readonly<Record<string, Effect>> = {
       'SQS::Queue': { KmsMasterKeyId: keyArn },
     },
   },
-  'a bucket whose policy requires a header': {
-    settings: { bucket: { existing: 'our-bucket', serverSideEncryption: 'AES256' } },
-    props: (stack) => ({ bucket: aBucket(stack), serverSideEncryption: 'AES256' }),
-    has: { 'Lambda::Function': functionWith({ bucket: 'our-bucket', serverSideEncryption: 'AES256' }) },
-  },
   'a bucket with its key, its prefix, and a secret': {
     settings: {
       bucket: { existing: 'our-bucket', kmsKeyArn: keyArn, prefix: 'team/' },
@@ -155,16 +145,6 @@ describe.each(Object.entries(effects))('%s', (_, { settings, props, has }) => {
 });
 
 describe('a stack and a construct', () => {
-  it('send no traces without tracing, and need no permission for them', () => {
-    for (const { app, template } of [deploy({ tracing: false }), deployConstruct({ tracing: false })]) {
-      expect(JSON.stringify(template.toJSON())).not.toMatch(/xray:|"Mode":"Active"/);
-      const { TracingConfiguration } = resource(template, 'AWS::StepFunctions::StateMachine').Properties;
-      expect(TracingConfiguration ?? { Enabled: false }).toEqual({ Enabled: false });
-      acceptFindings(app);
-      expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
-    }
-  });
-
   it('create nothing that is given', () => {
     const existing = { bucket: { existing: 'our-bucket' }, alarms: { existingTopicArn: topicArn } };
     const { template } = deploy({ ...existing, apiKeySecret: { existing: 'our/key' } });
@@ -196,19 +176,4 @@ describe('a key of the app', () => {
     const { template } = deployConstruct((scope) => ({ encryptionKey: aKey(scope, keyArn) }));
     expect(new Set(areLogsEncrypted(template))).toEqual(new Set([false]));
   });
-});
-
-it('an event bus of the app receives the events, and has the rules', () => {
-  const { stack, reports } = deployConstruct((scope) => ({ eventBus: new EventBus(scope, 'Bus') }));
-  reports.onCompleted('Next', { target: new SfnStateMachine(reports.stateMachine) });
-  const template = Template.fromStack(stack);
-  const { id } = resource(template, 'AWS::Events::EventBus');
-  const arn = { 'Fn::GetAtt': [id, 'Arn'] };
-  expect(resource(template, 'AWS::Events::Rule').Properties.EventBusName).toEqual({ Ref: id });
-  const { Properties } = resource(template, 'AWS::StepFunctions::StateMachine');
-  expect(Properties.DefinitionSubstitutions).toMatchObject({ EventBusArn: arn });
-  expect(textOf(Properties.DefinitionString)).toMatch(/"EventBusName":"\$\{EventBusArn\}"/);
-  expect(statementsOf(template, 'ReportsStateMachineRole')).toContainEqual(
-    expect.objectContaining({ Action: 'events:PutEvents', Resource: arn }),
-  );
 });

@@ -43,7 +43,6 @@ describe('the functions', () => {
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
       Handler: 'index.handler',
-      TracingConfig: { Mode: 'Active' },
       LoggingConfig: { LogFormat: 'JSON', LogGroup: { Ref: expect.stringContaining(`${step}Logs`) } },
     });
   });
@@ -75,7 +74,6 @@ describe('the state machine', () => {
   it('is of type STANDARD, logs failures and is traced', () => {
     expect(machine.Properties).toMatchObject({
       StateMachineType: 'STANDARD',
-      TracingConfiguration: { Enabled: true },
       LoggingConfiguration: { Level: 'ERROR', IncludeExecutionData: true },
     });
   });

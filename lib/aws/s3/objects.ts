@@ -36,12 +36,9 @@ export type ObjectEncryption = Pick<PutObjectCommandInput, 'ServerSideEncryption
  * Every write names the key: an existing bucket may have another default, and a bucket policy may reject writes that
  * name none. With a bucket key, S3 asks KMS for a data key for many objects at once.
  */
-export const encryptionWith = ({
-  bucketKeyArn,
-  serverSideEncryption: ServerSideEncryption,
-}: Pick<ServiceResources, 'bucketKeyArn' | 'serverSideEncryption'>): ObjectEncryption =>
+export const encryptionWith = ({ bucketKeyArn }: Pick<ServiceResources, 'bucketKeyArn'>): ObjectEncryption =>
   bucketKeyArn === undefined
-    ? { ServerSideEncryption }
+    ? {}
     : { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: bucketKeyArn, BucketKeyEnabled: true };
 
 /** For unique tokens, and for delays between attempts. */

@@ -1,9 +1,8 @@
-/** The checks of `doctor` that concern a stack as a whole: its alarms, the quota of Lambda, and its bucket. */
+/** The checks of `doctor` that concern a stack as a whole: its alarms, and the quota of Lambda. */
 
 import { GetAccountSettingsCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
 import { type Finding, ok, type Outcome, warning } from './findings.ts';
-import { checkBucket } from './bucket-check.ts';
 import type { OperatorClients } from './clients.ts';
 import type { StackService } from './exports.ts';
 
@@ -15,19 +14,15 @@ export async function checkStack(
 ): Promise<readonly Finding[]> {
   const unreadable = (permission: string) => (error: unknown) =>
     warning(`cannot be read: ${error instanceof Error ? error.message : String(error)}`, `allow ${permission}`);
-  const outputs = services.map(({ output }) => output);
-  const buckets = [...Map.groupBy(outputs, ({ bucket }) => bucket)];
-  const [alarms, concurrency, ...bucketOutcomes] = await Promise.all([
+  const [alarms, concurrency] = await Promise.all([
     alarmTopic === undefined
       ? undefined
       : checkAlarmTopic(clients, alarmTopic).catch(unreadable('sns:GetTopicAttributes on the topic')),
     checkConcurrency(clients, services).catch(unreadable('lambda:GetAccountSettings')),
-    ...buckets.map(([bucket, users]) => checkBucket(clients.s3, bucket, users)),
   ]);
   return [
     ...(alarms === undefined ? [] : [{ check: 'alarms', export: null, ...alarms }]),
     { check: 'concurrency', export: null, ...concurrency },
-    ...bucketOutcomes.map((outcome): Finding => ({ check: 'bucket', export: null, ...outcome })),
   ];
 }
 

@@ -18,10 +18,7 @@ export interface ExporterSettings {
 }
 
 /** The props that are settings, under the same names. */
-export interface GivenSettings extends Pick<
-  BucketProps,
-  'compression' | 'objectTags' | 'prefix' | 'serverSideEncryption' | 'storageClass'
-> {
+export interface GivenSettings extends Pick<BucketProps, 'compression' | 'objectTags' | 'prefix' | 'storageClass'> {
   readonly name?: string;
   readonly service: ServiceProps;
   readonly exports: readonly ExportProps[];
@@ -29,12 +26,11 @@ export interface GivenSettings extends Pick<
 
 /** `construct` has the path and the default name. @throws ConfigurationError with a line for every problem */
 export function parseExporterSettings(
-  { name: givenName, service, exports, prefix = '', ...ofBucket }: GivenSettings,
+  { name: givenName, service, exports, prefix = '', storageClass, compression, objectTags }: GivenSettings,
   { name: defaultName, path: subject }: { readonly name: string; readonly path: string },
 ): ExporterSettings {
   const name = givenName ?? defaultName;
-  const { storageClass, compression, objectTags, serverSideEncryption } = ofBucket;
-  const bucket = { prefix, storageClass, compression, objectTags, serverSideEncryption };
+  const bucket = { prefix, storageClass, compression, objectTags };
   const describe = (issues: Parameters<typeof problemLines>[1]) =>
     problemLines(
       subject,

@@ -235,11 +235,6 @@ describe('storing a page', () => {
       encryptionWith({ bucketKeyArn }),
       { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: bucketKeyArn, BucketKeyEnabled: true },
     ],
-    [
-      'with the header that a bucket policy requires',
-      encryptionWith({ serverSideEncryption: 'AES256' }),
-      { ServerSideEncryption: 'AES256' },
-    ],
   ] as const)('%s', (_, encryption, headers) => {
     it('sends the headers for a page, a manifest and the pointer to it', async () => {
       const { s3, store } = aMockedStore({ encryption });

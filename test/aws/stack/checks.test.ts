@@ -2,7 +2,6 @@
 
 import { DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetAccountSettingsCommand } from '@aws-sdk/client-lambda';
-import { GetBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { GetTopicAttributesCommand } from '@aws-sdk/client-sns';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -31,14 +30,12 @@ interface Account {
   /** The attributes of the topic. Absent: the stack has none. */
   readonly attributes?: Readonly<Record<string, string>> | Error;
   readonly unreserved?: number | Error;
-  /** The statements of the bucket's policy. */
-  readonly statements?: readonly object[] | Error;
 }
 
 /** The findings of the check with this name. */
 async function check(
   name: string,
-  { services = [{ name: 'acme', exports: ['nightly'] }], attributes, unreserved = 10, statements }: Account,
+  { services = [{ name: 'acme', exports: ['nightly'] }], attributes, unreserved = 10 }: Account,
 ) {
   aws = mockAws(services);
   const stack = aStack(services);
@@ -54,9 +51,6 @@ async function check(
     const AccountLimit = { ConcurrentExecutions: 1_000, UnreservedConcurrentExecutions: unreserved };
     quotaRequest.resolves({ AccountLimit });
   }
-  const policyRequest = aws.s3.on(GetBucketPolicyCommand);
-  if (statements instanceof Error) policyRequest.rejects(statements);
-  else if (statements !== undefined) policyRequest.resolves({ Policy: JSON.stringify({ Statement: statements }) });
   await using opened = await openMockedStack();
   return ((await opened.check?.()) ?? []).filter((each) => each.check === name);
 }
@@ -127,77 +121,6 @@ describe('doctor checks the concurrent executions of Lambda', () => {
     const remedy = expect.stringContaining('lambda:GetAccountSettings');
     expect(await check('concurrency', { unreserved: awsError('AccessDenied') })).toMatchObject([
       { state: 'warning', remedy },
-    ]);
-  });
-});
-
-describe('doctor checks that the bucket accepts what the functions write', () => {
-  const bucketKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/ours';
-  const header = 's3:x-amz-server-side-encryption';
-  const deny = (Condition: object, others: object = {}) => ({
-    Sid: 'DenyUnencrypted',
-    Effect: 'Deny',
-    Principal: '*',
-    Action: 's3:PutObject',
-    Resource: 'arn:aws:s3:::bucket/*',
-    Condition,
-    ...others,
-  });
-  const withoutHeader = deny({ Null: { [header]: 'true' } });
-  const otherThanAes = deny({ StringNotEquals: { [header]: 'AES256' } });
-  const otherThanKms = deny({ StringNotEquals: { [header]: 'aws:kms' } });
-  const otherKey = deny({ StringNotLikeIfExists: { [`${header}-aws-kms-key-id`]: '*:key/theirs' } });
-  const aes = { serverSideEncryption: 'AES256' } as const;
-  const kms = { bucketKeyArn };
-  const setHeader = 'set bucket.serverSideEncryption to AES256, without a kmsKeyArn, and deploy';
-  const setKey = 'set bucket.kmsKeyArn to the key that the policy requires, and deploy';
-
-  it.each([
-    ['no header, and one is required', {}, [withoutHeader], setHeader],
-    ["no header, by AWS's example of two statements", {}, [otherThanAes, withoutHeader], setHeader],
-    ['no header, and one of KMS is required', {}, [withoutHeader, otherThanKms], setKey],
-    ['AES256, and one of KMS is required', aes, [otherThanKms], setKey],
-    ['a key, and AES256 is required', kms, [otherThanAes], setHeader],
-    ['a key, and another one is required', kms, [otherKey], setKey],
-    [
-      'no header, for all of S3',
-      {},
-      [deny(withoutHeader.Condition, { Action: ['s3:*'], Principal: { AWS: '*' } })],
-      setHeader,
-    ],
-  ])('and reports a problem: %s', async (_, output, statements, remedy) => {
-    const services = [{ name: 'acme', exports: ['nightly'], output }];
-    expect(await check('bucket', { services, statements })).toMatchObject([
-      {
-        state: 'problem',
-        message: expect.stringMatching(
-          /^the policy of bucket denies every write \(DenyUnencrypted\): objects are written with/,
-        ),
-        remedy,
-      },
-    ]);
-  });
-
-  it.each([
-    ['it has no policy', {}, awsError('NoSuchBucketPolicy')],
-    ['the header is sent', aes, [otherThanAes, withoutHeader]],
-    ['the key is sent', kms, [otherThanKms, withoutHeader]],
-    ['it denies others', {}, [deny(withoutHeader.Condition, { Principal: { AWS: 'arn:aws:iam::123456789012:root' } })]],
-    ['it denies other keys', {}, [deny(withoutHeader.Condition, { Resource: 'arn:aws:s3:::bucket/other/*' })]],
-    ['it denies reading', {}, [deny(withoutHeader.Condition, { Action: 's3:GetObject' })]],
-    ['it has another condition', {}, [deny({ ...withoutHeader.Condition, Bool: { 'aws:SecureTransport': 'false' } })]],
-    ['it allows', {}, [deny(withoutHeader.Condition, { Effect: 'Allow' })]],
-  ])('and is content if %s', async (_, output, statements) => {
-    const services = [{ name: 'acme', exports: ['nightly'], output }];
-    expect(await check('bucket', { services, statements })).toMatchObject([{ state: 'ok' }]);
-  });
-
-  it('and names a bucket that does not exist, or whose policy it may not read', async () => {
-    expect(await check('bucket', { statements: awsError('NoSuchBucket') })).toMatchObject([
-      { state: 'problem', message: expect.stringContaining('There is no bucket bucket any more. Create it again') },
-    ]);
-    expect(await check('bucket', { statements: awsError('AccessDenied') })).toMatchObject([
-      { state: 'warning', remedy: 'allow s3:GetBucketPolicy on the bucket' },
     ]);
   });
 });

@@ -30,7 +30,6 @@ const everything = someSettings({
   kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',
   alarms: { email: 'someone@example.com' },
   logRetentionDays: 30,
-  tracing: false,
   network: {
     vpcId: 'vpc-0abc1234',
     subnetIds: ['subnet-0abc1234'],

@@ -45,13 +45,11 @@ describe('the settings of a deployment', () => {
         prefix: 'a/*/',
         kmsKeyArn: 'alias/ours',
         storageClass: 'GLACIER',
-        serverSideEncryption: 'aws:kms',
         objectTags: { 'aws:team': 'a', team: 'a;b', note: 'x'.repeat(257) },
       },
       kmsKeyArn: 'alias/mine',
       alarms: { email: 'me', runbookUrl: 'https://wiki.example.com/runbook#top' },
       network: { vpcId: 'my-vpc', subnetIds: [] },
-      tracing: 1,
       logRetentionDays: 4,
       exports: [
         { name: 'a', service: 'acme', schedule: { expression: 'cron(0 25 * *)', timeZone: 'Mars/Phobos' } },
@@ -62,11 +60,11 @@ describe('the settings of a deployment', () => {
     });
     // services.acme has an unknown field.
     const paths = `
-      stackName kmsKeyArn tracing logRetentionDays
+      stackName kmsKeyArn logRetentionDays
       services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.existing
       services.acme.memoryMebibytes
       services.EU.baseUrl services.none
-      bucket.existing bucket.prefix bucket.kmsKeyArn bucket.storageClass bucket.serverSideEncryption
+      bucket.existing bucket.prefix bucket.kmsKeyArn bucket.storageClass
       bucket.objectTags["aws:team"] bucket.objectTags.team bucket.objectTags.note
       alarms.email alarms.runbookUrl network.vpcId network.subnetIds
       exports[0].schedule.expression exports[0].schedule.timeZone
@@ -91,16 +89,6 @@ describe('the settings of a deployment', () => {
   it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {
     expect(problemsOf(value)).toEqual([
       expect.stringMatching(/^(settings: must be an object with the settings|cdk\.json reportExporter: is missing)/),
-    ]);
-  });
-
-  const keyArn = 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012';
-  it.each([
-    ['the bucket', { bucket: { serverSideEncryption: 'AES256', kmsKeyArn: keyArn } }],
-    ['everything', { bucket: { serverSideEncryption: 'AES256' }, kmsKeyArn: keyArn }],
-  ])('have no encryption header beside a key for %s', (_, more) => {
-    expect(problemsOf({ ...someSettings(), ...more })).toEqual([
-      expect.stringContaining('bucket.serverSideEncryption: cannot be combined with kmsKeyArn'),
     ]);
   });
 

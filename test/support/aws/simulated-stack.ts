@@ -23,7 +23,7 @@ import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import { environmentVariable, functionSettings, settingsVersion } from '../../../lib/settings/deployed-settings.ts';
 import { createSimulatedDynamoDb } from '../../simulation/world/dynamodb.ts';
-import { createSimulatedS3, s3Error, type SimulatedS3 } from '../../simulation/world/s3.ts';
+import { createSimulatedS3, type SimulatedS3 } from '../../simulation/world/s3.ts';
 import type { Command } from '../../simulation/world/sdk-clients.ts';
 import { execute, type Functions } from '../export/function-machine.ts';
 import {
@@ -83,10 +83,7 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
   aws.dynamoDb.reset();
   aws.s3.reset();
   aws.dynamoDb.send.callsFake(async (command) => table.perform(command as unknown as Command) as never);
-  aws.s3.send.callsFake(async (command) => {
-    if (command.constructor.name === 'GetBucketPolicyCommand') throw s3Error('NoSuchBucketPolicy', 404);
-    return s3.perform(command as unknown as Command) as never;
-  });
+  aws.s3.send.callsFake(async (command) => s3.perform(command as unknown as Command) as never);
   const alarmTopic = { OutputKey: 'AlarmTopicArn', OutputValue: topic };
   const { Outputs = [], ...described } = aStack(services);
   const Stacks = [{ ...described, Outputs: [...Outputs, alarmTopic] }];
