@@ -90,12 +90,12 @@ Examples:
   verify: {
     argument: oneExport,
     description: 'read runs again and report what has changed',
-    options: [...target, 'run', 'newest', 'all'],
+    options: [...target, 'run', 'all'],
     about: { all: 'every published run of every export' },
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
-manifest against the page log, and latest.json. Without --run, it is the newest published run, and with --newest that
-of every export; bounded runs are left out. --all verifies every published run, bounded ones included.
+manifest against the page log, and latest.json. Without --run, it is the newest published run that is
+not a bounded one. --all verifies every published run of every export, bounded ones included.
 
 Examples:
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407
@@ -154,10 +154,10 @@ Examples:
   report: {
     argument: oneExport,
     description: 'write an HTML file that shows how a run went',
-    options: [...target, 'run', 'to', 'open'],
+    options: [...target, 'run', 'to'],
     help: `
 Examples:
-  $ report-exporter report nightly --open
+  $ report-exporter report nightly
   $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407 --to incident.html`,
     load: async () => (await import('../lib/operator/commands/report.ts')).reportCommand,
   },

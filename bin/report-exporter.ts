@@ -29,12 +29,11 @@ for (const stream of [process.stdout, process.stderr]) {
     process.exit(exitStatuses.failed);
   });
 }
-const { env, stdin, stdout, stderr } = process;
+const { env, stdout, stderr } = process;
 
 const program = programName(dirname(packageFile), process.cwd(), env.PATH);
 process.exitCode = await runProgram(process.argv.slice(2), {
   env,
-  stdin,
   stdout,
   stderr,
   signal: interruption.signal,

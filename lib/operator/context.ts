@@ -8,7 +8,6 @@ import type { ExportTarget, Target, UnreadableExport } from './target.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
 import type { Options } from './option-table.ts';
-import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, type TextStyle, textStyleFor, withProblemCount } from './output/terminal.ts';
 
 /** `usage` covers wrong options, settings and names; `interrupted` is 128 + SIGINT, as in a shell. */
@@ -20,7 +19,6 @@ export const processRuntime: Runtime = systemRuntime;
 /** The process, as a command sees it. */
 export interface CommandContext {
   readonly env: NodeJS.ProcessEnv;
-  readonly stdin: TerminalInput;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   /** Aborts on Ctrl-C. */
@@ -84,28 +82,7 @@ async function openTarget(call: Call): Promise<Target> {
     return openDirectory(options, { env, runtime });
   }
   const { openStack } = await import('../aws/stack/stack.ts');
-  return await openStack({
-    stackName: stack,
-    env,
-    runtime,
-    askMfaCode: async (serialNumber) => await askMfaCode(serialNumber, call),
-  });
-}
-
-/** @throws ConfigurationError if there is no terminal */
-async function askMfaCode(serialNumber: string, { stdin, stderr, signal }: CommandContext): Promise<string> {
-  const device = toPrintable(serialNumber);
-  if (stdin.isTTY !== true || stderr.isTTY !== true) {
-    throw new ExportError(
-      'ConfigurationError',
-      `The AWS profile requires a code of the MFA device ${device}, and there is no terminal to ask for it. ` +
-        'Run the command at a terminal, or set temporary credentials (aws configure export-credentials --format env)',
-    );
-  }
-  const { askSecret } = await import('./output/question.ts');
-  const code = await askSecret(`MFA code of ${device}: `, { stdin, stderr, signal });
-  if (code === undefined) throw new Interrupted();
-  return code.trim();
+  return await openStack({ stackName: stack, env, runtime });
 }
 
 /**

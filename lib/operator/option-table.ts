@@ -16,7 +16,6 @@ export const optionTable = {
   stack: { value: 'name', about: 'a deployed stack; uses AWS_PROFILE and AWS_REGION' },
   json: { about: 'print JSON on stdout, everything else on stderr' },
   all: { about: 'every export' },
-  newest: { about: 'the newest run of every export' },
 
   simulate: { about: 'use a simulator of the Report Export Service instead of the one in the settings file' },
   baseUrl: { value: 'url', about: 'the service (default: a simulator; of init an example)' },
@@ -45,7 +44,6 @@ export const optionTable = {
   toEnd: { about: 'send the requests of all pages up to the last one, and show how it ends; stores nothing' },
   yes: { about: 'abandon it; without it, the command only says what it would abandon' },
   to: { value: 'path', about: 'the file (default: <export>-<run>.html)' },
-  open: { about: 'open the file in the browser' },
 
   api: { about: 'describe another API, by an example to be edited' },
   package: {

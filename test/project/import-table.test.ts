@@ -35,7 +35,7 @@ const importTable: Readonly<Record<string, Module>> = {
   },
   'lib/operator': {
     modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/local', 'lib/aws'],
-    packages: ['zod', 'uplot', 'open'],
+    packages: ['zod', 'uplot'],
   },
   'lib/cdk': {
     modules: ['lib/core', 'lib/settings', 'lib/service/api'],

@@ -13,7 +13,6 @@
 
 import { spawnSync } from 'node:child_process';
 import { realpathSync } from 'node:fs';
-import { Readable } from 'node:stream';
 import { runProgram } from '../../bin/program.ts';
 import { packageJson } from '../support/package/installation.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -114,7 +113,6 @@ async function runHere(command: string, place: Place): Promise<Ended> {
   });
   const status = await runProgram(words.split('\0').slice(1, -1), {
     env: place.env,
-    stdin: Readable.from([]),
     stdout: terminal('stdout'),
     stderr: terminal('stderr'),
     signal: place.beginCommand(),

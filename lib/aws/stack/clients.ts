@@ -7,10 +7,10 @@ import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SFNClient } from '@aws-sdk/client-sfn';
+import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
 import { AwsAgent } from './connections.ts';
-import { type AskMfaCode, operatorIdentity } from './credentials.ts';
 import { addFriendlyErrors, type Client } from './error-messages.ts';
 
 export type OperatorClients = ReturnType<typeof createOperatorClients>;
@@ -20,9 +20,13 @@ const maxAttempts = 3;
 const timeouts = { connectionTimeout: 3_000, requestTimeout: 6_000, throwOnRequestTimeout: true } as const;
 
 /** Errors that the operator can fix are thrown as ExportError. `env` has what the SDK does not find by itself. */
-export function createOperatorClients(env: Environment, askMfaCode: AskMfaCode) {
+export function createOperatorClients(env: Environment) {
   const requestHandler = { ...timeouts, httpsAgent: new AwsAgent(env) };
-  const config = { maxAttempts, requestHandler, ...operatorIdentity(env, askMfaCode, requestHandler) };
+  // The AWS CLI and the CDK read this variable, before the region of the profile; the SDK does not.
+  const region = env.AWS_REGION || env.AWS_DEFAULT_REGION || undefined;
+  // SSO, which also needs the proxy, is not requested with the handler of the client.
+  const credentials = defaultProvider({ clientConfig: { requestHandler } });
+  const config = { maxAttempts, requestHandler, credentials, ...(region !== undefined && { region }) };
   const opened: Client[] = [];
   const open = <Opened extends Client>(client: Opened): Opened => {
     addFriendlyErrors(client);

@@ -8,7 +8,6 @@ import { listNames } from '../../core/sanitize.ts';
 import { hasName } from '../errors.ts';
 import type { Environment } from '../sdk-config.ts';
 import { createOperatorClients } from './clients.ts';
-import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openExports, readOnce, readService, servicesOf } from './exports.ts';
 
 export interface StackOptions {
@@ -16,20 +15,16 @@ export interface StackOptions {
   /** Has what the SDK does not find by itself. It finds profile, region, endpoints and credentials. */
   readonly env: Environment;
   readonly runtime: Runtime;
-  /** Called for a profile that requires a code. */
-  readonly askMfaCode: AskMfaCode;
 }
 
 const concurrency = 8;
 
 /**
  * Reads the stack now, and the settings of its services when they are first needed, each once.
- * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies
- *   access
+ * @throws ConfigurationError if there is no such stack, it is not ready or has no services, or AWS denies access
  */
-export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions) {
-  await assertProfileExists(env);
-  const clients = createOperatorClients(env, askMfaCode);
+export async function openStack({ stackName, env, runtime }: StackOptions) {
+  const clients = createOperatorClients(env);
   try {
     const { services, alarmTopic } = await readStack(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
@@ -88,7 +83,7 @@ async function readStack(client: CloudFormationClient, stackName: string) {
   return { services, alarmTopic };
 }
 
-/** @throws ConfigurationError that names other stacks with exports, if there is no such stack */
+/** @throws ConfigurationError if there is no such stack */
 async function findStack(client: CloudFormationClient, stackName: string): Promise<Stack> {
   try {
     const { Stacks = [] } = await client.send(new DescribeStacksCommand({ StackName: stackName }));
@@ -97,13 +92,9 @@ async function findStack(client: CloudFormationClient, stackName: string): Promi
     // CloudFormation reports a missing stack and an invalid name alike.
     if (!hasName(error, 'ValidationError')) throw error;
   }
-  // Up to a hundred. The message stays useful if they cannot be listed.
-  const { Stacks = [] } = await client.send(new DescribeStacksCommand({})).catch(() => ({ Stacks: [] as Stack[] }));
-  const others = Stacks.filter((stack) => servicesOf(stack).length > 0).map(({ StackName = '' }) => StackName);
-  const hint = others.length === 0 ? '' : ` Stacks with exports there: ${others.sort().join(', ')}.`;
   throw new ExportError(
     'ConfigurationError',
-    `There is no stack ${stackName} in ${await client.config.region()}.${hint} Set the stack with --stack, its region with AWS_REGION and ` +
+    `There is no stack ${stackName} in ${await client.config.region()}. Set the stack with --stack, its region with AWS_REGION and ` +
       'its account with AWS_PROFILE, or deploy it with cdk deploy',
   );
 }

@@ -1,6 +1,5 @@
 /** `report-exporter report`: writes an HTML file that shows how a run went. */
 
-import open from 'open';
 import { instantOf } from '../../core/timestamps.ts';
 import { type Call, exitStatuses, openExport, runOnTarget } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
@@ -16,7 +15,6 @@ export async function reportCommand(call: Call): Promise<number> {
     const written = await writeReport(await openExport(target, names[0]), options, { origin, onPage });
     end();
     stdout.write(options.json === true ? `${JSON.stringify({ status: 'ok', ...written })}\n` : `${written.file}\n`);
-    if (options.open === true) await open(written.file);
     return exitStatuses.ok;
   });
 }

@@ -10,7 +10,7 @@ import {
   readLatestPointer,
 } from '../../core/storage/published-runs.ts';
 import { listRunIds } from '../../core/storage/run-list.ts';
-import { type ExportTarget, type UnreadableExport, unreadableExport } from '../target.ts';
+import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from '../target.ts';
 import { type Call, exitStatuses, openExport, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';
@@ -21,30 +21,21 @@ import { type VerifiedRun, verifyRun } from '../verify-run.ts';
 
 export async function verifyCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, env, runtime } = call;
-  const { all = false, newest = false, json = false, run: runId } = options;
-  const isOne = !all && !newest;
-  const flag = all ? '--all' : '--newest';
-  if (all && newest) problems.push('--newest: verifies one run of every export; leave it out with --all');
-  if (!isOne && names.length > 0) problems.push(`${flag}: verifies every export; leave out the name of the export`);
-  if (!isOne && runId !== undefined) problems.push(`--run: selects one run; leave it out with ${flag}`);
+  const { all = false, json = false, run } = options;
+  if (all && names.length > 0) problems.push('--all: verifies every export; leave out the name of the export');
+  if (all && run !== undefined) problems.push('--run: selects one run; leave it out with --all');
   return await runOnTarget(call, async (target) => {
-    if (!isOne) await selectExports(target, [], true);
-    const exports = isOne ? [await openExport(target, names[0])] : await target.openAll();
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
     const rows: Row[] = [];
     const count: Count = (verb) => createPageCounter(stderr, verb, runtime.now);
-    // One after the other: each reads several pages at the same time.
-    for (const each of exports) {
-      for await (const row of isOne ? [await verifyExport(each, runId, count)] : verifyRuns(each, all, count)) {
-        if (isOne && statusOf(row) === 'none') throw await noRunError(each as ExportTarget, 'to verify');
-        rows.push(row);
-        await print(output, `${rowLines(row, style).join('\n')}\n`);
-      }
+    for await (const row of all ? verifyAll(target, count) : verifyOne(target, { name: names[0], run }, count)) {
+      rows.push(row);
+      await print(output, `${rowLines(row, style).join('\n')}\n`);
     }
-    if (!isOne) await print(output, `${countKinds(rows.map(statusOf), statuses, all ? 'run' : 'export')}\n`);
+    if (all) await print(output, `${countKinds(rows.map(statusOf), statuses, 'run')}\n`);
     const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
-    const result = isOne ? rows[0] : { status: hasFailed ? 'failed' : 'ok', runs: rows };
+    const result = all ? { status: hasFailed ? 'failed' : 'ok', runs: rows } : rows[0];
     if (json) await print(stdout, `${JSON.stringify(result)}\n`);
     return hasFailed ? exitStatuses.failed : exitStatuses.ok;
   });
@@ -62,39 +53,54 @@ type Row =
 const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
-/** Verifies the newest run of an export, or all published runs. Unreadable runs do not hide the other rows. */
-async function* verifyRuns(target: ExportTarget | UnreadableExport, all: boolean, count: Count): AsyncGenerator<Row> {
-  if ('error' in target) return yield target;
+/** Yields one row. @throws ConfigurationError if the export has no run */
+async function* verifyOne(
+  target: Target,
+  { name, run }: { readonly name: string | undefined; readonly run: string | undefined },
+  count: Count,
+): AsyncGenerator<Row> {
+  const opened = await openExport(target, name);
+  const row = await verifyExport(opened, run, count, 'Verified');
+  if (statusOf(row) === 'none') throw await noRunError(opened, 'to verify');
+  yield row;
+}
+
+/**
+ * All published runs of every export, one after the other: each reads several pages at the same time. An unreadable run
+ * or export does not hide the other rows.
+ */
+async function* verifyAll(target: Target, count: Count): AsyncGenerator<Row> {
+  await selectExports(target, [], true);
+  for (const each of await target.openAll()) {
+    if ('error' in each) yield each;
+    else yield* verifyRuns(each, count);
+  }
+}
+
+async function* verifyRuns(target: ExportTarget, count: Count): AsyncGenerator<Row> {
+  const { store, name, serviceName } = target;
   try {
     const newest = await findNewestRun(target);
-    const published = all ? await listRunIds(target.store, target.name) : [];
-    const runs = newest === undefined ? published : [...new Set([...published, newest])];
-    if (runs.length === 0) yield await verifyExport(target, undefined, count);
+    const runs = [...new Set([...(await listRunIds(store, name)), ...(newest === undefined ? [] : [newest])])];
+    if (runs.length === 0) yield await verifyExport(target, undefined, count, 'Verified');
     for (const [index, run] of runs.entries()) {
-      const verb = all ? `Run ${index + 1} of ${runs.length} of ${target.name}: verified` : 'Verified';
+      const verb = `Run ${index + 1} of ${runs.length} of ${name}: verified`;
       yield await verifyExport(target, run, count, verb).catch((error: unknown) => {
-        if (!all || !isExportError(error, 'PageConflictError')) throw error;
-        return failedRow(target.name, run, error.message);
+        if (!isExportError(error, 'PageConflictError')) throw error;
+        return failedRow(name, run, error.message);
       });
     }
   } catch (error) {
-    yield unreadableExport(target.name, target.serviceName, error);
+    yield unreadableExport(name, serviceName, error);
   }
 }
 
 /**
  * Verifies the run `runId`, or else the newest published run, or else the unfinished one.
  * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if
- *   its
- *   manifest was changed
+ *   its manifest was changed
  */
-async function verifyExport(
-  target: ExportTarget | UnreadableExport,
-  runId: string | undefined,
-  count: Count,
-  verb = 'Verified',
-): Promise<Row> {
-  if ('error' in target) return target;
+async function verifyExport(target: ExportTarget, runId: string | undefined, count: Count, verb: string): Promise<Row> {
   const { store, log, name } = target;
   const verify = async (subject: Parameters<typeof verifyRun>[1]): Promise<Row> => {
     const counter = count(verb);

@@ -7,7 +7,6 @@ import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ServiceOutput } from '../../../lib/settings/deployed-settings.ts';
 import type { ExportTarget, Target } from '../../../lib/operator/target.ts';
-import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { run } from '../../support/process/command-line.ts';
 import { stepFunctions } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
@@ -43,7 +42,7 @@ describe('a deployed export with slices', () => {
     output = serviceOutput(outputs);
     await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
     env = stubOperatorEnvironment();
-    stack = await openStack({ stackName, env, runtime: systemRuntime, askMfaCode: noMfa });
+    stack = await openStack({ stackName, env, runtime: systemRuntime });
   });
   afterAll(async () => await stack[Symbol.asyncDispose]());
 

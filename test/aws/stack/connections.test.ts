@@ -27,6 +27,11 @@ region = ${region}
 role_arn = arn:aws:iam::123456789012:role/operator
 source_profile = base
 region = ${region}
+[profile mfa]
+role_arn = arn:aws:iam::123456789012:role/operator
+source_profile = base
+mfa_serial = arn:aws:iam::123456789012:mfa/alice
+region = ${region}
 [profile sso]
 sso_session = company
 sso_account_id = 123456789012
@@ -58,7 +63,7 @@ const aws: RequestListener = (request, response) => {
   response.end('<ErrorResponse><Error><Type>Sender</Type><Code>Rejected</Code></Error></ErrorResponse>');
 };
 
-type Variables = Readonly<Record<string, string>>;
+type Variables = Readonly<Record<string, string | undefined>>;
 
 /** With `ca.pem` and `variables` in the environment. HTTPS_PROXY is the proxy unless they have another one. */
 async function startNetwork(variables: Variables = {}, reject?: number) {
@@ -107,7 +112,7 @@ async function send(
   { env }: { readonly env: Readonly<Record<string, string | undefined>> },
   operation: (clients: ReturnType<typeof createOperatorClients>) => Promise<unknown>,
 ): Promise<unknown> {
-  const clients = createOperatorClients(env, async () => '');
+  const clients = createOperatorClients(env);
   return await operation(clients)
     .catch((error: unknown) => error)
     .finally(() => clients.close());
@@ -171,7 +176,9 @@ describe('a proxy in HTTPS_PROXY', () => {
     // The SDK keeps only the text of this error.
     expect(await send({ env: { ...other.env } }, signIn)).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: `The AWS credentials cannot be requested (cloudformation: ProxyError: Proxy ${other.proxy.url} responded with 403 to CONNECT). Check the variables HTTPS_PROXY, NO_PROXY and AWS_CA_BUNDLE, and the network`,
+      message: expect.stringContaining(
+        `Cannot reach AWS (ProxyError: Proxy ${other.proxy.url} responded with 403 to CONNECT)`,
+      ),
     });
   });
 
@@ -180,7 +187,9 @@ describe('a proxy in HTTPS_PROXY', () => {
     await network.proxy[Symbol.asyncDispose]();
     expect(await send(network, describeStacks)).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: `Proxy ${network.proxy.url} cannot be reached (ECONNREFUSED). Check the variables HTTPS_PROXY and NO_PROXY, and the network`,
+      message: expect.stringContaining(
+        `Cannot reach AWS (Proxy ${network.proxy.url} cannot be reached (ECONNREFUSED)). Check`,
+      ),
     });
     expect(await send({ env: { ...network.env, HTTPS_PROXY: 'socks5://proxy' } }, describeStacks)).toMatchObject({
       name: 'ConfigurationError',
@@ -200,9 +209,7 @@ describe('the certificate authorities', () => {
     await using network = await startNetwork({ AWS_CA_BUNDLE: '' });
     expect(await send(network, describeStacks)).toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringMatching(
-        /^The certificate of AWS is not trusted \(cloudformation, [A-Z_]+\)\. If a proxy inspects TLS here, set AWS_CA_BUNDLE/,
-      ),
+      message: expect.stringMatching(/certificate.*\. If a proxy inspects TLS here, set AWS_CA_BUNDLE/),
     });
   });
 
@@ -214,5 +221,26 @@ describe('the certificate authorities', () => {
     const env = { ...network.env, AWS_CA_BUNDLE: join(network.env.HOME ?? '', file) };
     const error = { name: 'ConfigurationError', message: expect.stringMatching(message) };
     expect(await send({ env }, describeStacks)).toMatchObject(error);
+  });
+});
+
+describe('the profile', () => {
+  it('that requires an MFA code is used with temporary credentials, as the message says', async () => {
+    await using network = await startNetwork({ AWS_PROFILE: 'mfa' });
+    expect(await send(network, describeStacks)).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/multi-factor authentication.*aws configure export-credentials --format env/),
+    });
+  });
+
+  it.each([
+    [undefined, undefined, region],
+    ['eu-north-1', undefined, 'eu-north-1'],
+    ['eu-north-1', 'eu-south-1', 'eu-south-1'],
+  ])('has the region, unless AWS_DEFAULT_REGION (%s) or AWS_REGION (%s) has', async (fallback, own, expected) => {
+    await using network = await startNetwork({ AWS_DEFAULT_REGION: fallback, AWS_REGION: own });
+    const clients = createOperatorClients(network.env);
+    expect(await clients.cloudFormation.config.region()).toBe(expected);
+    clients.close();
   });
 });

@@ -173,11 +173,8 @@ export const resourceWith = (metadata: unknown) => ({
   },
 });
 
-/** For operators whose profile requires no MFA code. */
-export const noMfa = () => Promise.reject(new Error('an MFA code that the test does not expect'));
-
 export const openMockedStack = (runtime: Runtime = systemRuntime, name = stackName) =>
-  openStack({ stackName: name, env: {}, runtime, askMfaCode: noMfa });
+  openStack({ stackName: name, env: {}, runtime });
 
 /** The records and executions of a stack. */
 export interface StackContent {

@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { runProgram } from '../../../bin/program.ts';
@@ -67,7 +66,6 @@ export async function runInProcess(
   const [stdout, stderr] = [captureOutput(), captureOutput()];
   const status = await runProgram(words, {
     env,
-    stdin: Readable.from([]),
     stdout,
     stderr,
     signal: new AbortController().signal,
