@@ -126,7 +126,7 @@ function sectionsOf(tables: readonly Table[], before: readonly Table[]): string[
       ...(known === undefined
         ? []
         : [`The fields of [\`${known.path}\`](#${anchorOf(known.path)})${without}${own.length > 0 ? ', and:' : '.'}`]),
-      ...(own.length === 0 ? [] : [['| Setting | Type | Default | Meaning |', '|---|---|---|---|', ...own].join('\n')]),
+      ...(own.length === 0 ? [] : [own.join('\n')]),
     ];
   });
 }
@@ -195,23 +195,37 @@ function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
   const [item, itemPath] = itemOf(field, pathOf(path, name));
   const isOneDefault = new Set(defaults.map(([, written]) => written)).size === 1;
   const [[, first]] = defaults as [(typeof defaults)[number]];
-  const of = kinds.length === 0 || !isOneDefault ? '' : `${kinds.map((kind) => `\`${kind}\``).join(', ')}: `;
-  const shown = typeof example === 'object' && !hasTable(item) ? ` Example: ${code(example)}` : '';
-  const cells = [
-    `\`${name}\``,
-    hasTable(item) ? `[${typeOf(field)}](#${anchorOf(itemPath)})` : typeOf(field),
-    isOneDefault ? first : defaults.map(([kind, written]) => `\`${kind}\`: ${written}`).join('; '),
-    `${of}${meaningOf(field)}${shown}${page === undefined ? '' : ` [More](${page})`}`,
+  const without = isOneDefault ? first : defaultsByKind(defaults);
+  const type = hasTable(item) ? `[${typeOf(field)}](#${anchorOf(itemPath)})` : typeOf(field);
+  const isShort = /^(required|default .*|)$/.test(without);
+  const of = kinds.length === 0 || !isOneDefault ? '' : `${kinds.map(quoted).join(', ')}; `;
+  const sentences = [
+    meaningOf(field),
+    ...(isShort ? [] : [isOneDefault ? `Without it, ${without}.` : `${without}.`]),
+    ...(typeof example === 'object' && !hasTable(item) ? [`Example: ${code(example)}`] : []),
+    ...(page === undefined ? [] : [`[More](${page})`]),
   ];
-  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return `- ${quoted(name)} (${of}${type}${isShort && without !== '' ? `, ${without}` : ''}): ${sentences.join(' ')}`;
 }
 
+/** `Required for a; without it, b for c and d`: what holds without a field that several kinds have. */
+function defaultsByKind(defaults: Field['defaults']): string {
+  const groups = Map.groupBy(defaults, ([, written]) => written);
+  return [...groups]
+    .map(([written, group]) => {
+      const kinds = group.map(([kind]) => quoted(kind)).join(', ');
+      return written === 'required' ? `Required for ${kinds}` : `without it, ${written} for ${kinds}`;
+    })
+    .join('; ');
+}
+
+const quoted = (name: string): string => `\`${name}\``;
 const meaningOf = ({ description = '' }: Schema): string => withoutDefault(description)[0];
 
 /** What holds without the field. */
 function defaultOf(schema: Schema): string {
   if (schema.default === undefined) return withoutDefault(schema.description ?? '')[1] ?? '';
-  return hasTable(itemOf(schema, '')[0]) ? '' : code(schema.default);
+  return hasTable(itemOf(schema, '')[0]) ? '' : `default ${code(schema.default)}`;
 }
 
 /** A description without its last sentence, and what that says of the default. */
