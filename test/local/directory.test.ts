@@ -2,7 +2,6 @@
 
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { readExports } from '../../lib/operator/run-view.ts';
@@ -223,77 +222,6 @@ describe('a local deployment', () => {
       expect(await start(bounds)).toEqual({ status: 'skipped', reason });
     }
     expect(await start({})).toMatchObject({ status: 'completed' });
-  });
-
-  it('has an overview of its exports by name, in which one that cannot be read does not hide the others', async () => {
-    await using directory = await temporaryDirectory();
-    const options = optionsFor(directory.path);
-    const failing = await startSimulator({
-      vendor: 'ACME',
-      apiKey: 'the-key',
-      reports: inMemoryReports(someReports(5)),
-      faults: onPage(2, errorResponse(403), { times: 2 }),
-    });
-    await using working = await startSimulator({
-      vendor: 'ACME',
-      apiKey: 'the-key',
-      reports: inMemoryReports(someReports(5)),
-    });
-    const schedule = { expression: 'rate(7 days)', freshness: 'P7D', enabled: false };
-    const settings = ['weekly', 'damaged', 'daily', 'failing', 'running'].map((name) => {
-      const { baseUrl } = ['failing', 'running'].includes(name) ? failing : working;
-      const more = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' }, schedule } : {};
-      return aLocalExport({ service: { baseUrl, vendor: 'ACME' }, export: { name, size: 2, ...more } });
-    });
-    for (const each of settings) await startLocalExport(options, each, {}, startOptions);
-    await failing.close();
-    const database = new DatabaseSync(join(directory.path, 'state.sqlite'));
-    database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = 'damaged'`);
-    database.close();
-
-    await using deployment = openLocalDeployment(optionsFor(directory.path, ...settings));
-    const lock = acquireExportLock(directory.path, 'running');
-    // Long after the runs: at another reading of this clock, reports might not be overdue yet.
-    const overview = await readExports(await deployment.openAll(), 0, Date.UTC(2100, 0, 1));
-    lock?.release();
-    const completed = {
-      service: working.baseUrl,
-      state: 'completed',
-      pages: 3,
-      schedule: { kind: 'manual' },
-    };
-    const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
-    expect(overview).toMatchObject([
-      { export: 'daily', ...completed, stale: false, reportsEverySeconds: null, reportsOverdue: false },
-      { export: 'damaged', service: working.baseUrl, error: { name: 'PageConflictError' } },
-      { export: 'failing', ...unfinished, state: 'failed', lastFailure: { error: 'ConfigurationError' } },
-      { export: 'running', ...unfinished, state: 'running' },
-      { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true, stale: true },
-    ]);
-    // Whatever should start it: the schedule is for AWS.
-    expect(overview.at(-1)).toMatchObject({ freshnessSeconds: 604_800 });
-  });
-
-  it('keeps simulated reports out of a directory with reports of a service, and the other way round', async () => {
-    await using directory = await temporaryDirectory();
-    const [out, other] = [join(directory.path, 'a'), join(directory.path, 'b')];
-    await using service = await startSimulator({
-      vendor: 'ACME',
-      apiKey: 'the-key',
-      reports: inMemoryReports(someReports(5)),
-    });
-    const real = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME' }, export: { name: 'daily' } });
-    await startLocalExport(optionsFor(out), real, {}, startOptions);
-    await startLocalExport(optionsFor(other), simulated('reports'), {}, startOptions);
-    for (const name of ['daily', 'reports']) {
-      await expect(startLocalExport(optionsFor(out), simulated(name), {}, startOptions)).rejects.toThrow(
-        `${out} has reports of a service (daily), so no simulated ones are stored there. Set another directory, such as --out ./simulated; or set`,
-      );
-    }
-    await expect(startLocalExport(optionsFor(other), real, {}, startOptions)).rejects.toThrow(
-      `${other} has simulated reports (reports), so none of a service are stored there. Set another directory with --out, or delete ${other}`,
-    );
-    await startLocalExport(optionsFor(out), real, {}, startOptions);
   });
 
   it('says what to do if its path is too long, before anything has run', async () => {

@@ -23,10 +23,13 @@ export const manifest = '{"pages":[1]}';
 export const latestKey = 'reports/latest.json';
 export const latest = aLatest({ export: 'reports', run, manifest: manifestKey });
 
-export async function publish(store: PageStore) {
+export async function publish(store: PageStore, acknowledge: (what: string) => void = () => {}) {
   const { stored, page } = await putPage(store, identity, aFetchedPage({ body, nextCursor: asCursor('next') }));
+  acknowledge('page');
   await store.putDocument(manifestKey, chunksOf(manifest));
+  acknowledge('manifest');
   await store.putLatest(latestKey, latest, async () => true);
+  acknowledge('latest');
   return { stored, page };
 }
 
@@ -41,13 +44,17 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   createSqlitePageLog(stateFileIn(root));
   printEachStep(root, Number(killBefore));
   const store = directoryStore(root);
-  await publish(store);
+  const acknowledge = (what: string) => process.stdout.write(`acknowledge ${what}\n`);
+  await publish(store, acknowledge);
+  // A page that is found may have a writer that was killed before it synced the folder.
+  process.stdout.write(`left ${folder}\n`);
   await store.find(identity.key);
+  acknowledge('found');
 }
 
 /**
- * Wraps every file operation that changes something: prints a step before it, and, for asynchronous syncs, another
- * after it. It cannot see SQLite's own file operations; each statement counts as one step, which SQLite completes
+ * Wraps every file operation that changes something: prints a step before it, and another after a sync. It cannot see
+ * SQLite's own file operations; each statement that changes something counts as one step, which SQLite completes
  * before the next step.
  */
 function printEachStep(root: string, killBefore: number): void {
@@ -69,9 +76,9 @@ function printEachStep(root: string, killBefore: number): void {
   const opened = new Map<number, unknown>();
   const printBeforeAndAfter = (sync: typeof fs.fsync, descriptor: number, done: fs.NoParamCallback) => {
     const path = opened.get(descriptor);
-    print(sync === fdatasync ? 'sync data' : 'sync', path);
+    print('sync', path);
     sync(descriptor, (error) => {
-      if (error === null) print(sync === fdatasync ? 'synced data' : 'synced', path);
+      if (error === null) print('synced', path);
       done(error);
     });
   };
@@ -99,6 +106,7 @@ function printEachStep(root: string, killBefore: number): void {
     fsyncSync(descriptor: number) {
       print('sync', opened.get(descriptor));
       fsyncSync(descriptor);
+      print('synced', opened.get(descriptor));
     },
     mkdirSync(path: string, options: fs.MakeDirectoryOptions) {
       print('mkdir', path);
@@ -119,24 +127,16 @@ function printEachStep(root: string, killBefore: number): void {
   });
   syncBuiltinESMExports();
 
-  const exec = Reflect.get(DatabaseSync.prototype, 'exec') as (this: DatabaseSync, sql: string) => void;
   const prepare = Reflect.get(DatabaseSync.prototype, 'prepare') as (this: DatabaseSync, sql: string) => StatementSync;
-  const printStatement = (database: DatabaseSync, sql: string) =>
-    print(`${/\w+ ?\w*/.exec(sql)?.[0]} in`, database.location());
-  Object.assign(DatabaseSync.prototype, {
-    exec(this: DatabaseSync, sql: string) {
-      printStatement(this, sql);
-      exec.call(this, sql);
-    },
-    prepare(this: DatabaseSync, sql: string) {
-      const statement = prepare.call(this, sql);
-      const run = statement.run.bind(statement);
-      return Object.assign(statement, {
-        run: (...values: Parameters<typeof run>) => {
-          printStatement(this, sql);
-          return run(...values);
-        },
-      });
-    },
+  Reflect.set(DatabaseSync.prototype, 'prepare', function prepareAndPrint(this: DatabaseSync, sql: string) {
+    const statement = prepare.call(this, sql);
+    if (!sql.startsWith('INSERT')) return statement;
+    const run = statement.run.bind(statement);
+    return Object.assign(statement, {
+      run: (...values: Parameters<typeof run>) => {
+        print('INSERT INTO', this.location());
+        return run(...values);
+      },
+    });
   });
 }

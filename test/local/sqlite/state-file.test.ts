@@ -95,7 +95,7 @@ describe('a state file', () => {
     const written: boolean[] = [];
     const writing = [one, two].map(async (log) => void written.push(await log.replaceState(state)));
     await setImmediate();
-    expect({ written, pending: pendingSyncs.length }).toEqual({ written: [], pending: 2 });
+    expect(written).toEqual([]);
     restore();
     for (const sync of pendingSyncs) sync();
     await Promise.all(writing);
@@ -126,9 +126,11 @@ describe('a state file', () => {
       },
       fdatasync: observed as typeof fdatasync,
     });
-    for (const page of [2, 3]) await next.append(aPageEntry({ page }));
-    const wal = join(found, 'state.sqlite-wal');
-    expect(synced.slice(synced.indexOf(wal) - 1)).toEqual([found, wal, wal]);
+    for (const page of [2, 3]) {
+      await next.append(aPageEntry({ page }));
+      expect(synced.pop()).toBe(join(found, 'state.sqlite-wal'));
+    }
+    expect(synced).toContain(found);
   });
 
   it.each(['', 'x'])('that was truncated to %j beside runs is not taken for a new one', async (content) => {
