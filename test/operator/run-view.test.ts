@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { findRun, needsAttention, readExport } from '../../lib/operator/run-view.ts';
+import { findRun, readExport } from '../../lib/operator/run-view.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident } from '../../lib/aws/step-functions/history.ts';
 import type { ScheduleState } from '../../lib/operator/target.ts';
@@ -49,27 +49,6 @@ describe('the status of an export', () => {
       { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: '2026-11-20T02:00:00Z', lastIncident: null },
     ]);
     expect(completedAt).toBe(runs[0]?.completedAt);
-  });
-
-  it('lists completed runs with their totals, newest first', async () => {
-    const bench = anExportBench({ reports: someReports(5), size: 2 });
-    await bench.start();
-    bench.advance(3_600_000);
-    await bench.start();
-    const { runs, watermark, completedAt, state, run } = await statusOf(bench);
-    expect({ state, run }).toEqual({ state: 'completed', run: runs[0]?.run });
-    expect(runs).toMatchObject([
-      {
-        state: 'completed',
-        pages: 1,
-        reports: 0,
-        since: watermark,
-        manifest: expect.stringContaining('manifest.json'),
-      },
-      { state: 'completed', pages: 3, reports: 5, since: '1970-01-01T00:00:00Z', lastIncident: null },
-    ]);
-    expect(completedAt).toBe(runs[0]?.completedAt);
-    expect((await statusOf(bench, 1)).runs).toHaveLength(1);
   });
 
   it('distinguishes running, failed and interrupted runs', async () => {
@@ -176,31 +155,6 @@ describe('the status of an export', () => {
       expect(found).toMatchObject({ run, state, since, until, bounded: true });
     }
   });
-
-  it.each([
-    ['is missing', (objects: Bench['store']['objects'], key: string) => objects.delete(key)],
-    ['was edited', (objects: Bench['store']['objects'], key: string) => objects.set(key, '{}')],
-  ])('says that a published run is damaged if its manifest %s, with what run.json has of it', async (_, damage) => {
-    const bench = anExportBench({ reports: someReports(5), size: 2 });
-    for (let runs = 0; runs < 3; runs += 1) {
-      await bench.start();
-      bench.advance(60_000);
-    }
-    const intact = (await statusOf(bench)).runs;
-    for (const { manifest } of intact.slice(0, 2)) damage(bench.store.objects, manifest ?? '');
-    const { runs, state } = await statusOf(bench);
-    expect(state).toBe('damaged');
-    expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged', request: null } : run)));
-    for (const { run } of runs) {
-      const found = await findRun(asExportTarget(bench), run);
-      expect(found).toEqual(runs.find((each) => each.run === run));
-    }
-
-    // The state has the newest run, whatever has become of its objects.
-    bench.store.objects.clear();
-    const { pages, completedAt } = intact[0] ?? {};
-    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'damaged', pages, completedAt }]);
-  });
 });
 
 const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
@@ -216,46 +170,6 @@ async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = nu
 }
 
 describe('an export without its runs', () => {
-  it('has no run before the first one', async () => {
-    const bench = anExportBench();
-    expect(await statusIn(bench)).toEqual({
-      export: bench.deps.definition.name,
-      service: 'acme',
-      state: 'never',
-      stale: false,
-      freshnessSeconds: null,
-      lastReportsAt: null,
-      reportsEverySeconds: null,
-      reportsOverdue: false,
-      run: null,
-      since: null,
-      startedAt: null,
-      pages: 0,
-      reports: 0,
-      bytes: 0,
-      watermark: null,
-      completedAt: null,
-      schedule: scheduled,
-      lastFailure: null,
-      failedStart: null,
-      slices: null,
-      bounded: { unfinished: [], completed: 0, newest: null },
-    });
-  });
-
-  it('has the newest start if it was refused, until the next one begins or resumes a run', async () => {
-    const bench = anExportBench();
-    await bench.start();
-    const completed = await statusIn(bench);
-    expect(await bench.start({ Comment: 'Insert your JSON here' })).toMatchObject({ status: 'failed' });
-    const refused = await statusIn(bench);
-    const failure = { error: 'ConfigurationError', message: expect.stringContaining('Invalid start input') };
-    expect(refused).toMatchObject({ state: 'failed', lastFailure: failure, failedStart: failure, run: completed.run });
-    expect(needsAttention(refused)).toBe(true);
-    await bench.start();
-    expect(await statusIn(bench)).toMatchObject({ state: 'completed', lastFailure: null, failedStart: null });
-  });
-
   it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {
     const { bench, down } = aBench('CursorRejectedError');
     down.is = false;
