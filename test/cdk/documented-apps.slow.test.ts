@@ -18,7 +18,6 @@ const pageOf = {
   'reports-stack.ts': 'docs/cdk.md',
   'app.ts': 'docs/cdk.md',
   'adapted.ts': 'docs/cdk.md',
-  'static-address.ts': 'docs/aws.md',
 };
 
 let directory: TemporaryDirectory;
@@ -66,34 +65,6 @@ describe('the CDK apps in docs', () => {
       'states:StartExecution',
     ]);
     expect(resource(template, 'AWS::CloudWatch::Alarm', 'SlowService').Properties.ExtendedStatistic).toBe('p90');
-  });
-
-  it('have a service whose requests leave from one address', async () => {
-    const { StaticAddressStack } = (await import(pathToFileURL(pathOf('static-address.ts')).href)) as {
-      StaticAddressStack: new (scope: Construct, id: string, props?: StackProps) => Stack;
-    };
-    const template = Template.fromStack(new StaticAddressStack(anApp(), 'Reports'));
-    const address = resource(template, 'AWS::EC2::EIP');
-    const gateway = resource(template, 'AWS::EC2::NatGateway');
-    expect(gateway.Properties.AllocationId).toEqual({ 'Fn::GetAtt': [address.id, 'AllocationId'] });
-    // Everything that leaves the subnets of the functions takes the gateway, except for S3 and DynamoDB.
-    const routes = Object.values(resourcesOf(template, 'AWS::EC2::Route')).map(({ Properties }) => Properties);
-    const isPublic = ({ GatewayId }: { GatewayId?: unknown }) => GatewayId !== undefined;
-    const tables = routes
-      .filter((route) => !isPublic(route))
-      .map(({ RouteTableId, NatGatewayId }) => {
-        expect(NatGatewayId).toEqual({ Ref: gateway.id });
-        return RouteTableId.Ref as string;
-      });
-    const subnets = Object.values(resourcesOf(template, 'AWS::EC2::SubnetRouteTableAssociation'))
-      .filter(({ Properties }) => tables.includes(Properties.RouteTableId.Ref))
-      .map(({ Properties }) => Properties.SubnetId);
-    expect(subnets).toHaveLength(2);
-    const functions = Object.entries(resourcesOf(template, 'AWS::Lambda::Function'));
-    const own = functions.filter(([id]) => id.startsWith('Reports'));
-    expect(own).toHaveLength(4);
-    for (const [, { Properties }] of own) expect(Properties.VpcConfig.SubnetIds).toEqual(subnets);
-    template.resourceCountIs('AWS::EC2::VPCEndpoint', 2);
   });
 
   /** Synthesizes the app in a process of its own. */

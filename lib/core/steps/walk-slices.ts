@@ -7,30 +7,14 @@
  */
 
 import { type ErrorName, ExportError, isExportError } from '../errors.ts';
-import {
-  type ExportState,
-  type Invocation,
-  type LogEntry,
-  type PageEntry,
-  type PageTiming,
-  refOf,
-  type Run,
-  type RunSlices,
-} from '../model.ts';
+import { type ExportState, type Invocation, type PageEntry, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import {
-  endsChain,
-  isOpen,
-  type OpenSlice,
-  progressOf,
-  type RunProgress,
-  type SliceProgress,
-} from '../run-progress.ts';
+import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { assertContinues } from './loop-outcome.ts';
-import { walk, type WalkOptions } from './page-pipeline.ts';
+import { type LoggedPage, walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { proveBounds } from './upper-bound.ts';
 
@@ -119,7 +103,7 @@ class SliceWalk {
   /** The slices that were not known to be complete before, by their numbers. */
   readonly #walked: Map<number, SliceProgress>;
   /** The slices that have begun before, and are not walked yet. */
-  readonly #open: OpenSlice[];
+  readonly #open: SliceProgress[];
   readonly #failures: { slice: number; error: unknown; reaction: Reaction }[] = [];
   /**
    * How many pages the chains in progress may still log. Together with the pages so far, these are at most
@@ -138,7 +122,7 @@ class SliceWalk {
     this.#run = run;
     this.#begun = before.begun;
     this.#walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
-    this.#open = before.slices.filter(isOpen);
+    this.#open = before.slices.filter(({ last }) => !isLastPage(last));
     this.#signal = AbortSignal.any([this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   }
 
@@ -174,13 +158,13 @@ class SliceWalk {
   }
 
   /** Exports pages of the chain. Resolves to the chain to walk next: the same one if it has started over. */
-  async #walkChain({ slice, last }: OpenSlice, slot: HeldSlot | undefined): Promise<OpenSlice | undefined> {
+  async #walkChain({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<SliceProgress | undefined> {
     const { definition } = this.#deps;
     try {
       if (last !== undefined) assertContinues(definition, last);
       const newest = await this.#exportPages(slice, last, slot);
       if (newest === undefined) return undefined;
-      if (endsChain(newest)) return this.#takeNext();
+      if (isLastPage(newest)) return this.#takeNext();
       assertContinues(definition, newest);
       return undefined;
     } catch (error) {
@@ -188,8 +172,7 @@ class SliceWalk {
         this.#stop.abort(stopping);
         return undefined;
       });
-      // A concurrent invocation may have exported the new attempt to its end.
-      if (restarted !== undefined) return isOpen(restarted) ? restarted : this.#takeNext();
+      if (restarted !== undefined) return restarted;
       const reaction = this.#recordFailure(slice, error);
       return reaction === 'queue' ? undefined : this.#takeNext();
     } finally {
@@ -197,12 +180,12 @@ class SliceWalk {
     }
   }
 
-  /** Resolves to the newest entry; undefined if chains in progress may log all pages that are left of `maxPages`. */
+  /** Resolves to the newest page; undefined if the chains in progress may log all pages that are left of `maxPages`. */
   async #exportPages(
     slice: Slice,
     last: PageEntry | undefined,
     slot: HeldSlot | undefined,
-  ): Promise<LogEntry | undefined> {
+  ): Promise<PageEntry | undefined> {
     const { pagesPerInvocation } = this.#deps.definition.limits;
     const share = Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run));
     let left = Math.min(pagesPerInvocation, share);
@@ -217,15 +200,14 @@ class SliceWalk {
       slot,
       maxPages: left,
     };
-    let newest: LogEntry | undefined = last;
+    let newest = last;
     try {
-      for await (const { entry, timing } of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
-        newest = entry;
-        this.#walked.set(numberOf(slice), { slice, last: newest });
-        if (entry.kind === 'end') continue;
+      for await (const page of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
+        newest = page.entry;
         left -= 1;
         this.#allotted -= 1;
-        emitLogged(this.#deps, this.#run, this.#progress(), { entry, timing });
+        this.#walked.set(numberOf(slice), { slice, last: newest });
+        emitLogged(this.#deps, this.#run, this.#progress(), page);
       }
       return newest;
     } finally {
@@ -245,12 +227,12 @@ class SliceWalk {
     return (this.#options.hasTime?.() ?? true) && this.#pagesLeft() > 0;
   }
 
-  #takeNext(): OpenSlice | undefined {
+  #takeNext(): SliceProgress | undefined {
     return this.#hasTime() && !this.#signal.aborted ? this.#take() : undefined;
   }
 
   /** The oldest chain that is open and is not walked yet, else one that begins now. Undefined: no chain is left. */
-  #take(): OpenSlice | undefined {
+  #take(): SliceProgress | undefined {
     const open = this.#open.shift();
     if (open !== undefined) return open;
     const hasOutage = this.#failures.some(({ reaction }) => reaction === 'outage');
@@ -304,7 +286,7 @@ function emitLogged(
   { emit }: ExportPageDependencies,
   { slices }: Run,
   { totals, counts }: RunProgress,
-  { entry, timing }: { readonly entry: PageEntry; readonly timing: PageTiming | null },
+  { entry, timing }: LoggedPage,
 ): void {
   const { page, slice, bytes, reports, emptyPages } = entry;
   const about = { ...refOf(entry), page };
@@ -350,7 +332,7 @@ function nextAttempt(
     const newest = sliceOf(active, number);
     // A concurrent invocation of the same execution has started it over already.
     if (newest.attempt !== attempt) return { result: active.slices };
-    if (endsChain(await log.last(newest))) return { result: undefined };
+    if (isLastPage(await log.last(newest))) return { result: undefined };
     const { restarts = {}, attempts } = active.slices;
     const count = (restarts[number] ?? 0) + 1;
     const counted = { ...active.slices, restarts: { ...restarts, [number]: count } };

@@ -141,18 +141,15 @@ export function apiReference(items: readonly ApiItem[]): string {
 }
 
 function renderItem({ name, kind, signature, doc, members }: ApiItem): string {
-  const heading = `## ${name}`;
-  const isConstructor = (member: ApiItem) => member.kind === 'constructor';
-  const ordered = [...members.filter(isConstructor), ...members.filter((member) => !isConstructor(member))];
-  const rows = ordered.map((member) => {
-    const { kind: ofMember, name: each, signature: type } = member;
-    const shown =
-      ofMember === 'constructor' ? `new ${name}${type}` : `${each}${ofMember === 'property' ? ': ' : ''}${type}`;
-    const meaning = firstSentenceOf(member.doc);
-    return `- \`${shown}\`${meaning === '' ? '' : `: ${meaning}`}`;
-  });
+  const ofKind = (wanted: ApiItem['kind']) => members.filter((member) => member.kind === wanted);
   const inherited = signature === '' ? '' : `\`${kind} ${name} ${signature}\`: `;
-  return [heading, `${inherited}${firstSentenceOf(doc)}`, rows.join('\n')].join('\n\n');
+  const properties = ofKind('property').map((each) => `\`${each.name}\``);
+  const rows = [
+    ...ofKind('constructor').map((each) => `- \`new ${name}${each.signature}\``),
+    ...ofKind('method').map((each) => `- \`${each.name}${each.signature}\`: ${firstSentenceOf(each.doc)}`),
+    ...(properties.length === 0 ? [] : [`- Properties: ${properties.join(', ')}`]),
+  ];
+  return [`## ${name}`, `${inherited}${firstSentenceOf(doc)}`, rows.join('\n')].join('\n\n');
 }
 
 function renderMetrics(): string {

@@ -191,7 +191,7 @@ function itemOf(schema: Schema, path: string): readonly [Schema, string] {
 }
 
 function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
-  const { page, example } = field;
+  const { page } = field;
   const [item, itemPath] = itemOf(field, pathOf(path, name));
   const isOneDefault = new Set(defaults.map(([, written]) => written)).size === 1;
   const [[, first]] = defaults as [(typeof defaults)[number]];
@@ -202,7 +202,6 @@ function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
   const sentences = [
     meaningOf(field),
     ...(isShort ? [] : [isOneDefault ? `Without it, ${without}.` : `${without}.`]),
-    ...(typeof example === 'object' && !hasTable(item) ? [`Example: ${code(example)}`] : []),
     ...(page === undefined ? [] : [`[More](${page})`]),
   ];
   return `- ${quoted(name)} (${of}${type}${isShort && without !== '' ? `, ${without}` : ''}): ${sentences.join(' ')}`;
