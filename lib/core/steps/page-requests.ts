@@ -51,9 +51,10 @@ export function pageFetcher(
   { retryAfterDeadline, backoff, slot }: RequestLimits,
 ) {
   const { monotonicNow } = runtime;
-  const fetchAtRate = atRate(service.fetch, rate, retryAfterDeadline);
-  const fetchAfterBackoff = withBackoff(fetchAtRate, backoff, runtime);
-  const fetch = slot === undefined ? fetchAfterBackoff : withinSlot(fetchAfterBackoff, slot);
+  // The other requests of this process learn of a Retry-After before it is recorded for the other processes.
+  const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
+  const fetchAtRate = atRate(fetchAfterBackoff, rate, retryAfterDeadline);
+  const fetch = slot === undefined ? fetchAtRate : withinSlot(fetchAtRate, slot);
 
   return async (
     page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
@@ -109,9 +110,13 @@ function withBackoff(
   };
   return async (request, options) => {
     assertMaySend();
+    // Another request may receive a Retry-After while this one waits for its turn, or reads its credentials.
+    const beforeSend = async () => {
+      await request.beforeSend?.();
+      assertMaySend();
+    };
     try {
-      // Another request may receive a Retry-After while this one waits for its turn, or reads its credentials.
-      return await fetch({ ...request, beforeSend: async () => assertMaySend() }, options);
+      return await fetch({ ...request, beforeSend }, options);
     } catch (error) {
       const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
       // `Retry-After: 0` must not busy-loop.

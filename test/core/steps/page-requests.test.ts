@@ -47,6 +47,25 @@ describe('the Retry-After of several requests', () => {
     expect(bench.slept).toEqual([5_000]);
   });
 
+  it('is known to every later request before it is recorded for other processes', async () => {
+    const { bench, fetch } = requesters(() => {
+      throw throttled(60);
+    });
+    const [recording, recorded] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const holdBack = async () => {
+      recording.resolve();
+      await recorded.promise;
+    };
+    Object.assign(bench.deps, { rate: { take: async () => {}, holdBack } });
+    const first = fetch(1);
+    await recording.promise;
+    const second = fetch(2);
+    recorded.resolve();
+    await expect(first).rejects.toThrow('busy');
+    await expect(second).rejects.toThrow('for another page');
+    expect(bench.service.requests).toHaveLength(1);
+  });
+
   it('includes that of a request which was cancelled meanwhile, and which rejects with the reason of that', async () => {
     const cancellation = new AbortController();
     const { fetch, backoffSeconds } = requesters(() => {

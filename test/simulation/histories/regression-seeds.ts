@@ -123,4 +123,5 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     defect:
       'an invariant was too strict: a first run began two minutes before since.initial, so it ended before it began',
   },
+  { seed: '9300086', pages: 12, defect: 'a Retry-After was recorded for other processes before this one knew it' },
 ];
