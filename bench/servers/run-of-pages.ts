@@ -46,6 +46,7 @@ export function stateItem(slicedRun?: SlicedRun): Item {
 
 export function entryItem(page: number, pages: number): Item {
   const entry: PageEntry = {
+    kind: 'page',
     export: run.export,
     run: run.run,
     page,

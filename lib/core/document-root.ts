@@ -9,7 +9,7 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from './errors.ts';
-import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
+import type { DocumentRoot, ExportDefinition, ExportState, LogEntry, PageEntry, Run } from './model.ts';
 import type { ReceivedPage } from './ports.ts';
 
 /**
@@ -58,8 +58,8 @@ interface ExpectedRoot {
 
 /** The facts of a run when its pages are to be requested. */
 interface KnownPages extends Pick<Run, 'documentRoot'> {
-  /** The newest logged page of each chain that was read. */
-  readonly logged: readonly PageEntry[];
+  /** The newest entry of each chain that was read. */
+  readonly logged: readonly LogEntry[];
 }
 
 /**
@@ -157,7 +157,7 @@ function assertRootOfStored(
 
 function assertRootOfSettings(
   { documentRoot: named }: Pick<ExportDefinition, 'documentRoot'>,
-  { run, documentRoot: root }: PageEntry,
+  { run, documentRoot: root }: LogEntry,
 ): void {
   if (named === undefined || root === null || root === named) return;
   throw new ExportError(
@@ -168,12 +168,12 @@ function assertRootOfSettings(
 }
 
 /**
- * Records a root in the state of the export: that of a slice of a run that is about to be published. `last` is the last
- * page of the slice.
+ * Records a root in the state of the export: that of a slice of a run that is about to be published. `last` is the
+ * newest entry of the slice.
  * @throws ContractError if completed runs have another root, unless the settings name that of this run
  * @throws ConfigurationError if the settings name another root
  */
-export function withRootOf(last: PageEntry, state: ExportState, definition: ExportDefinition): ExportState {
+export function withRootOf(last: LogEntry, state: ExportState, definition: ExportDefinition): ExportState {
   const { run, documentRoot: root } = last;
   const { documentRoot: recorded } = state;
   assertRootOfSettings(definition, last);

@@ -352,8 +352,10 @@ export const addPage = (totals: Amounts, { reports, bytes }: Amounts): Amounts =
 });
 
 /** The totals of a slice whose last log entry is `last`. */
-export function totalsOf(last: PageEntry | undefined): RunTotals {
-  return last === undefined ? zeroTotals : { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes };
+export function totalsOf(last: LogEntry | undefined): RunTotals {
+  if (last === undefined) return zeroTotals;
+  const { reports, bytes } = last.totals;
+  return { pages: last.kind === 'page' ? last.page : last.page - 1, reports, bytes };
 }
 
 export const resultSchema = z.object({
@@ -523,7 +525,11 @@ const delays = {
 /** What has delayed a page since the page before it was logged. Absent: nothing. */
 export type Delays = Pick<PageEntry, keyof typeof delays>;
 
-export const entrySchema = z.object({
+/** Totals of the slice up to and including the page of an entry, so that its last entry has those of the slice. */
+const entryTotals = z.object({ reports: z.nullable(count), bytes: count });
+
+const pageEntrySchema = z.object({
+  kind: z.literal('page'),
   ...metadataSchema.shape,
   ...delays,
   export: text,
@@ -539,8 +545,7 @@ export const entrySchema = z.object({
       latencyMs: count,
     }),
   ),
-  /** Totals of the slice up to and including this page, so that its last entry has those of the slice. */
-  totals: z.object({ reports: z.nullable(count), bytes: count }),
+  totals: entryTotals,
   /** The constant-size state of Brent's cycle detection over the cursors of the slice. */
   cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
   /** Whether `nextCursor` occurred earlier, or the reports equal those of two pages before. Then never publish it. */
@@ -553,11 +558,36 @@ export const entrySchema = z.object({
   equalPages: count,
 });
 
+const endEntrySchema = z.object({
+  kind: z.literal('end'),
+  ...sliceRef,
+  export: text,
+  run: runId,
+  /** The number of the page that does not exist: one more than the slice has. */
+  page: ordinal,
+  /** `last`: by its status, the response says that the page before was the last one. */
+  reason: z.literal('last'),
+  status: z.int(),
+  /** The cursor of the request. */
+  cursor: z.nullable(cursor),
+  loggedAt: instant,
+  /** Those of the page before. */
+  totals: entryTotals,
+  serviceTime: z.nullable(instant),
+  documentRoot: z.nullable(documentRoot),
+});
+
 /**
- * One entry of the page log: a stored page, and where it leaves the run. A page counts as exported once it is logged.
- * Its `revision` is that of the object that was logged: an object that replaces it has another.
+ * The entry of a stored page, and where it leaves the run. A page counts as exported once it is logged. Its `revision`
+ * is that of the object that was logged: an object that replaces it has another.
  */
-export type PageEntry = Stored<typeof entrySchema>;
+export type PageEntry = Stored<typeof pageEntrySchema>;
+/** The end of a slice whose last page has a next cursor. It has no object in the store, and is no page of the run. */
+export type EndEntry = Stored<typeof endEntrySchema>;
+
+export const entrySchema = z.discriminatedUnion('kind', [pageEntrySchema, endEntrySchema]);
+/** One entry of the page log. Under the number of a page is either the page or the end of its slice. */
+export type LogEntry = PageEntry | EndEntry;
 export type PageTiming = NonNullable<PageEntry['timing']>;
 export type CycleState = NonNullable<PageEntry['cycle']>;
 

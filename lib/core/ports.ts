@@ -6,12 +6,14 @@
 
 import type {
   Cursor,
+  EndEntry,
   ExportDefinition,
   ExportRequest,
   ExportState,
   FailedRun,
   Instant,
   LatestPointer,
+  LogEntry,
   PageEntry,
   PageTiming,
   Run,
@@ -28,14 +30,15 @@ import type {
 export interface ReportService {
   /**
    * Sends one request and passes the page's bytes to `sink`. Resolves once the response is complete, `sink` has all of
-   * it and, for XML, it is a single well-formed UTF-8 document. If it rejects, the page must not be stored. Does not
+   * it and, for XML, it is a single well-formed UTF-8 document. If it rejects, the page must not be stored. Resolves to
+   * an end, without calling `sink`, if the response to a cursor says that the page before was the last one. Does not
    * retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for
    * a proxy.
    *
    * @throws ConfigurationError, ServiceUnavailableError, ServiceUnreachableError, ServiceThrottledError,
    *   RequestRejectedError, CursorRejectedError or ContractError (`errors.ts`); errors of `sink` unchanged
    */
-  readonly fetch: (request: PageRequest, options: FetchOptions) => Promise<ReceivedPage>;
+  readonly fetch: (request: PageRequest, options: FetchOptions) => Promise<Received>;
 }
 
 export interface FetchOptions {
@@ -71,11 +74,14 @@ export interface PageRequest {
   readonly beforeSend?: () => Promise<void>;
 }
 
+export type Received = ReceivedPage | ReceivedEnd;
+
 /** What the response says of a page that has been received completely. */
 export interface ReceivedPage extends Pick<
   StoredPage,
   'nextCursor' | 'serviceTime' | 'transferredBytes' | 'reports' | 'documentRoot'
 > {
+  readonly kind: 'page';
   readonly timing: PageTiming;
   /** A digest of its reports without what surrounds them, such as the next cursor. Absent: all bytes are compared. */
   readonly reportsDigest?: string | undefined;
@@ -86,6 +92,9 @@ export interface ReceivedPage extends Pick<
   /** How the body begins, for messages: short, printable and without secrets. */
   readonly excerpt: () => string;
 }
+
+/** A response to a cursor that is no page: the page before was the last one. */
+export interface ReceivedEnd extends Pick<EndEntry, 'kind' | 'status'> {}
 
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
 export interface PageStore {
@@ -153,12 +162,15 @@ export interface PageLog {
    * Resolves to whether it was written.
    */
   replaceState(state: ExportState): Promise<boolean>;
-  /** Appends `entry` and returns it. If the page is already logged, returns the existing entry and changes nothing. */
-  append(entry: PageEntry): Promise<PageEntry>;
+  /**
+   * Appends `entry` and returns it. If there is an entry under the number of its page, of either kind, returns that one
+   * and changes nothing.
+   */
+  append(entry: LogEntry): Promise<LogEntry>;
   /** The entry of the slice with the highest page number. */
-  last(chain: ChainRef): Promise<PageEntry | undefined>;
+  last(chain: ChainRef): Promise<LogEntry | undefined>;
   /** The entries of the slice in page order, streamed. */
-  entries(chain: ChainRef): AsyncIterable<PageEntry>;
+  entries(chain: ChainRef): AsyncIterable<LogEntry>;
   /** The highest number of a slice that has an entry; 0 if none has. */
   lastSlice(run: RunRef): Promise<number>;
   /** For operators' commands: the states of bounded runs of the export, by their names. */

@@ -1,7 +1,9 @@
-/** How far a run has come: the last logged page of each of its slices. */
+/** How far a run has come: the newest log entry of each of its slices. */
 
 import { concurrentReads, mapConcurrently } from './concurrency.ts';
 import {
+  type EndEntry,
+  type LogEntry,
   type LoopState,
   type PageEntry,
   type Run,
@@ -16,7 +18,12 @@ import { type Slice, sliceCountOf, type SlicedPeriod, sliceOf } from './slices.t
 
 export interface SliceProgress {
   readonly slice: Slice;
-  /** Undefined: it has no page. */
+  /** Its newest entry. Undefined: it has no page. */
+  readonly last: LogEntry | undefined;
+}
+
+/** A slice whose next page can be requested. */
+export interface OpenSlice extends SliceProgress {
   readonly last: PageEntry | undefined;
 }
 
@@ -31,7 +38,7 @@ export interface RunProgress {
   readonly done: RunTotals;
   /** The totals of the complete slices that are not in `slices`. */
   readonly unread: RunTotals;
-  /** The last page of a run with one slice, if it has a page. */
+  /** The newest page of a run with one slice, if it has a page, and its end is not an entry of its own. */
   readonly last: PageEntry | undefined;
   /** Whether every slice has its last page. */
   readonly isComplete: boolean;
@@ -66,8 +73,8 @@ export function progressOf(
   unread = zeroTotals,
 ): RunProgress {
   const count = sliceCountOf(run);
-  const open = slices.filter(({ last }) => !isLastPage(last));
-  const complete = slices.filter(({ last }) => isLastPage(last));
+  const open = slices.filter(isOpen);
+  const complete = slices.filter(({ last }) => endsChain(last));
   const done = sumTotals([unread, ...complete.map(({ last }) => totalsOf(last))]);
   return {
     slices,
@@ -76,17 +83,25 @@ export function progressOf(
     totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
     done,
     unread,
-    last: run.slices === undefined ? slices[0]?.last : undefined,
+    last: run.slices === undefined ? pageOf(slices[0]?.last) : undefined,
     isComplete: begun === count && open.length === 0,
   };
 }
 
+/** The newest entry of a complete chain: its last page, or the end after its last page. */
+type ChainEnd = EndEntry | (PageEntry & { readonly nextCursor: null });
+
 /** Whether the chain whose newest entry is `entry` is complete. */
-export const isLastPage = (entry: PageEntry | undefined): boolean => entry?.nextCursor === null;
+export const endsChain = (entry: LogEntry | undefined): entry is ChainEnd =>
+  entry?.kind === 'end' || entry?.nextCursor === null;
+
+export const isOpen = (progress: SliceProgress): progress is OpenSlice => !endsChain(progress.last);
+
+const pageOf = (entry: LogEntry | undefined): PageEntry | undefined => (entry?.kind === 'page' ? entry : undefined);
 
 /** The progress as the payload of the state machine has it. */
 export function walkedSlices({ slices, begun, done }: RunProgress): WalkedSlices {
-  return { begun, open: slices.flatMap(({ slice, last }) => (isLastPage(last) ? [] : [slice.slice ?? 1])), done };
+  return { begun, open: slices.filter(isOpen).map(({ slice }) => slice.slice ?? 1), done };
 }
 
 /** The loop state of the run, without what one execution counts. */

@@ -3,7 +3,7 @@
 import { isExportError } from '../core/errors.ts';
 import { type ExportState, emptyState, type Run } from '../core/model.ts';
 import type { PageRequest, StoreReader } from '../core/ports.ts';
-import type { RunProgress } from '../core/run-progress.ts';
+import { endsChain, type RunProgress } from '../core/run-progress.ts';
 import { slicesOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
@@ -103,11 +103,12 @@ async function findNextPage(
   progress: RunProgress,
 ): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
   const { request, startedAt: begunAt } = run;
-  const lastPages = new Map(progress.slices.map(({ slice, last }) => [slice.slice, last]));
+  const newest = new Map(progress.slices.map(({ slice, last }) => [slice.slice, last]));
   let unlogged = 0;
   for (const ref of slicesOf(run)) {
     const { slice, since, until } = ref;
-    const last = lastPages.get(slice);
+    const last = newest.get(slice);
+    if (endsChain(last)) continue;
     let page = last?.page ?? 0;
     let cursor = last?.nextCursor ?? null;
     while (page === 0 || cursor !== null) {

@@ -10,6 +10,8 @@ import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
   addPage,
+  type EndEntry,
+  type LogEntry,
   type PageEntry,
   type Run,
   type RunTotals,
@@ -25,6 +27,7 @@ import {
   latestKey,
   manifestKey,
   pageAt,
+  type PageRef,
   pageKey,
   type RunKeyParts,
   runFolder,
@@ -143,14 +146,17 @@ interface SeenSlice {
   logged: number;
   first?: PageEntry | undefined;
   last?: PageEntry | undefined;
+  /** Whether its last page has a next cursor, because only the response to that showed its end. */
+  endsAfterPages: boolean;
 }
 
 interface ExpectedPage {
   readonly page: ManifestPage;
   /** Its number within its slice, and the slice. */
   readonly ref: ChainRef & { readonly page: number };
-  /** The cursor that the page after it was requested with. */
-  readonly nextCursor: StoredCursor;
+  readonly slice: SeenSlice;
+  /** The cursor that the page after it was requested with. Undefined: that is not known, as only the log has it. */
+  readonly nextCursor: StoredCursor | undefined;
   readonly entry: PageEntry | undefined;
 }
 
@@ -177,34 +183,69 @@ async function* pagesOfManifest(
     line += 1;
     chain ??= beginChain(reading, header, page);
     const isLast = following === undefined || following.slice !== page.slice;
-    const nextCursor = isLast ? null : following.cursor;
-    const previous = chain.slice.last;
-    const { value: entry } = await chain.entries.next();
-    addTo(chain.slice, page, entry);
-    const ref = { ...chain.slice.ref, page: chain.slice.totals.pages };
+    const { slice } = chain;
+    const previous = slice.last;
+    const { value: [logged, after] = [] } = await chain.entries.next();
+    const entry = pageOf(logged);
+    const end = endOf(after);
+    const nextCursor = isLast ? cursorAfterLast(entry, end) : following.cursor;
+    addTo(slice, page, entry);
+    slice.endsAfterPages ||= end !== undefined;
+    const ref = { ...slice.ref, page: slice.totals.pages };
     for (const problem of differences(page, { page: line, slice: ref.slice, key: pageKey(run, ref) })) {
       findings.report(line, `${store.locate(manifest)}: the page in line ${line} has the ${problem}`);
     }
     if (entry !== undefined) {
       const listed = { ...optionalFields, ...page, page: ref.page, nextCursor };
-      const [difference] = differences(entry, listed).map((text) => `${describePage(entry)} has the ${text}`);
-      const problem = chainProblem(run, previous, entry, root) ?? difference;
+      const problem = problemInLog(run, { previous, entry, end, root }, listed);
       if (problem !== undefined) findings.report(line, `The page log: ${problem}`);
       root = entry.documentRoot ?? root;
     }
-    yield { page, ref, nextCursor, entry };
+    yield { page, ref, slice, nextCursor, entry };
     if (!isLast) continue;
-    for await (const _ of chain.entries) chain.slice.logged += 1;
+    slice.logged += await countPages(chain.entries);
     chain = undefined;
   }
   if (line === 0) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
   reportLoggedCounts(reading);
 }
 
+/** An entry, and what is beside it in the log. `root` is that of the pages before, also of other slices. */
+interface LoggedLine {
+  readonly previous: PageEntry | undefined;
+  readonly entry: PageEntry;
+  readonly end: EndEntry | undefined;
+  readonly root: PageEntry['documentRoot'];
+}
+
+/** Where the entry contradicts the entries beside it, or what is listed. */
+function problemInLog(
+  run: RunKeyParts,
+  { previous, entry, end, root }: LoggedLine,
+  listed: object,
+): string | undefined {
+  const [difference] = differences(entry, listed).map((text) => `${describePage(entry)} has the ${text}`);
+  return chainProblem(run, previous, entry, root) ?? difference ?? (end && chainProblem(run, entry, end, root));
+}
+
+const pageOf = (entry: LogEntry | undefined): PageEntry | undefined => (entry?.kind === 'page' ? entry : undefined);
+const endOf = (entry: LogEntry | undefined): EndEntry | undefined => (entry?.kind === 'end' ? entry : undefined);
+
+/** The cursor of the request after the last page: null if there was none. */
+const cursorAfterLast = (last: PageEntry | undefined, end: EndEntry | undefined): StoredCursor | undefined =>
+  last && (end?.cursor ?? null);
+
+async function countPages(entries: ReadChain['entries']): Promise<number> {
+  let pages = 0;
+  for await (const [{ kind }] of entries) pages += kind === 'page' ? 1 : 0;
+  return pages;
+}
+
 /** A slice whose pages are being read from the manifest, with its log. */
 interface ReadChain {
   readonly slice: SeenSlice;
-  readonly entries: AsyncGenerator<PageEntry, undefined>;
+  /** Each entry with the one after it. */
+  readonly entries: AsyncGenerator<readonly [LogEntry, LogEntry | undefined], undefined>;
 }
 
 /** Begins the slice of the run whose first page is `page`. */
@@ -216,9 +257,10 @@ function beginChain(
   const number = header.slices && slices.length + 1;
   const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
   const ref = { export: run.export, run: run.run, slice: number, attempt };
-  const slice: SeenSlice = { ref, totals: zeroTotals, logged: 0 };
+  const slice: SeenSlice = { ref, totals: zeroTotals, logged: 0, endsAfterPages: false };
   slices.push(slice);
-  return { slice, entries: findings.readable(log.mayHaveExpired(header.startedAt) ? [] : log.entries(ref)) };
+  const entries = findings.readable(log.mayHaveExpired(header.startedAt) ? [] : log.entries(ref));
+  return { slice, entries: withFollowing(entries) };
 }
 
 /** Reports slices of which the log has another number of pages. A log without the run is a note. */
@@ -244,20 +286,26 @@ async function* pagesOfLog({ log, slices, findings }: Reading, run: Run): AsyncG
   const begun = run.slices === undefined ? 1 : await log.lastSlice(run);
   let root: PageEntry['documentRoot'] = null;
   for (let number = 1; number <= begun; number += 1) {
-    const slice: SeenSlice = { ref: sliceOf(run, number), totals: zeroTotals, logged: 0 };
+    const slice: SeenSlice = { ref: sliceOf(run, number), totals: zeroTotals, logged: 0, endsAfterPages: false };
     slices.push(slice);
+    let previous: LogEntry | undefined;
     for await (const entry of findings.readable(log.entries(slice.ref))) {
-      const problem = chainProblem(run, slice.last, entry, root);
+      const problem = chainProblem(run, previous, entry, root);
       if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
-      addTo(slice, entry, entry);
+      previous = entry;
       root = entry.documentRoot ?? root;
-      yield { page: entry, ref: entry, nextCursor: entry.nextCursor, entry };
+      slice.endsAfterPages = entry.kind === 'end';
+      if (entry.kind === 'end') continue;
+      addTo(slice, entry, entry);
+      yield { page: entry, ref: entry, slice, nextCursor: entry.nextCursor, entry };
     }
   }
 }
 
 /** Each item with the one after it. */
-async function* withFollowing<Item>(items: AsyncIterable<Item>): AsyncGenerator<readonly [Item, Item | undefined]> {
+async function* withFollowing<Item>(
+  items: AsyncIterable<Item>,
+): AsyncGenerator<readonly [Item, Item | undefined], undefined> {
   let current: { readonly item: Item } | undefined;
   for await (const following of items) {
     if (current !== undefined) yield [current.item, following];
@@ -278,7 +326,7 @@ function differences(stated: unknown, expected: object, path = ''): string[] {
 /** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
 async function findProblem(
   { store, run: { run }, isPublished }: Reading,
-  { page, ref, nextCursor, entry }: ExpectedPage,
+  { page, ref, slice, nextCursor, entry }: ExpectedPage,
 ): Promise<string | undefined> {
   try {
     const chunks = await store.read(page.key);
@@ -295,6 +343,8 @@ async function findProblem(
     return undefined;
   });
   if (stored === undefined) return undefined;
+  // Without the log, only the last page itself shows that something was requested after it.
+  if (nextCursor === undefined) slice.endsAfterPages = stored.nextCursor !== null;
   const { bytes, sha256, reports, transferredBytes } = page;
   const expected = {
     run,
@@ -306,7 +356,7 @@ async function findProblem(
     reports,
     transferredBytes,
     cursor: cursorHash(page.cursor),
-    nextCursor: cursorHash(nextCursor),
+    nextCursor: cursorHash(nextCursor === undefined ? stored.nextCursor : nextCursor),
     documentRoot: entry === undefined ? stored.documentRoot : entry.documentRoot,
     // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other
     // parts. Then the SHA-256 decides, which has been compared. A run that is not published needs the revisions that
@@ -323,30 +373,41 @@ const cursorHash = (cursor: StoredCursor): string | null =>
 
 /**
  * Reports pages in the folder of a published run that its manifest does not include. Returns notes about pages of
- * earlier attempts of slices, which are left over as those of an abandoned run are, and about pages that an unfinished
- * run has not logged.
+ * other attempts, which are left over as those of an abandoned run are, and about pages that an unfinished run has not
+ * logged. An earlier attempt of a slice has left them, or one that received a page where another one found the end.
  */
 async function verifyFolder({ store, run, slices, isPublished, findings }: Reading): Promise<string[]> {
   const known = new Map(slices.map((slice) => [slice.ref.slice, slice]));
-  let earlier = 0;
+  let other = 0;
   let unlogged = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
-    const { ref = page, totals = zeroTotals } = known.get(page.slice) ?? {};
-    const [attempt, newest] = [page.attempt ?? 1, ref.attempt ?? 1];
-    if (attempt < newest) earlier += 1;
-    else if (attempt === newest && page.page <= totals.pages) continue;
+    const kind = kindOfStored(page, known.get(page.slice));
+    if (kind === 'of the run') continue;
+    if (kind === 'of another attempt') other += 1;
     else if (!isPublished) unlogged += 1;
     else findings.report(page.page, `${store.locate(key)} exists, but the manifest does not include it`);
   }
-  const ofEarlier = earlier === 1 ? '1 page of an earlier attempt' : `${earlier} pages of earlier attempts`;
+  const ofOthers = other === 1 ? '1 page of another attempt' : `${other} pages of other attempts`;
   return [
-    ...(earlier === 0 ? [] : [`${ofEarlier} of slices left over in its folder: the run does not contain them`]),
+    ...(other === 0 ? [] : [`${ofOthers} left over in its folder: the run does not contain them`]),
     ...(unlogged === 0
       ? []
       : [`Pages in its folder that are not logged: ${unlogged}. The run checks them when it reaches them`]),
   ];
+}
+
+function kindOfStored(
+  { page, attempt = 1 }: PageRef,
+  slice: SeenSlice | undefined,
+): 'of the run' | 'of another attempt' | 'unknown' {
+  const { ref, totals, endsAfterPages } = slice ?? { ref: {}, totals: zeroTotals, endsAfterPages: false };
+  const { attempt: newest = 1 } = ref;
+  if (attempt < newest) return 'of another attempt';
+  if (attempt > newest || page > totals.pages + 1) return 'unknown';
+  if (page <= totals.pages) return 'of the run';
+  return endsAfterPages ? 'of another attempt' : 'unknown';
 }
 
 /** Compares the header with the manifest's own key, with the pages, and with what the log has of them. */

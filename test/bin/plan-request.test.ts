@@ -49,6 +49,21 @@ describe('report-exporter plan --request', () => {
     });
   });
 
+  it('shows that a response without a page has ended the pages', async () => {
+    await using server = await startRawServer((socket, { target }) => {
+      const headers = { 'content-type': 'application/json' };
+      const isFirst = !target.includes('cursor=');
+      const page = { headers, body: '{"events": [{}], "paging": {"next": "b"}}' };
+      socket.end(rawResponse(isFirst ? page : { status: 204, headers: {}, body: '' }));
+    });
+    const last = [{ at: '/paging/next', is: null }, { status: 204 }];
+    const file = await aFile({ baseUrl: server.url, description: { ...api, last } });
+    const ended = await runInProcess(['plan', '--to-end', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
+    expect(ended.stdout).toMatch(/cursor=b\n(?: {11}.*\n)*  response 204: the page before was the last one\n/);
+    expect(ended.stdout).toContain('1 page, 1 report, ');
+    expect(ended.stdout).toContain('Page 1 is the last one: ');
+  });
+
   it('says what a run would miss', async () => {
     const headers = { 'content-type': 'application/json' };
     await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));

@@ -4,13 +4,14 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ExportState, PageEntry } from '../../lib/core/model.ts';
+import type { EndEntry, ExportState, LogEntry, PageEntry } from '../../lib/core/model.ts';
 import type { PageLog } from '../../lib/core/ports.ts';
 import {
   aCompletion,
   aCursor,
   aFullRun,
   anAbandonedRun,
+  anEndEntry,
   anExportName,
   aPageEntry,
   aRun,
@@ -29,7 +30,7 @@ export interface EditedPageLogHarness {
   /** Replaces the stored state, or the stored entry of the page, directly in the storage. */
   editState(exportName: string, change: (record: StoredRecord) => StoredRecord): Promise<void>;
   editPage(
-    page: Pick<PageEntry, 'export' | 'run' | 'page'>,
+    page: Pick<LogEntry, 'export' | 'run' | 'page'>,
     change: (record: StoredRecord) => StoredRecord,
   ): Promise<void>;
   cleanup(): Promise<void>;
@@ -57,6 +58,8 @@ const aFullState = (exportName = anExportName()): ExportState => ({
 });
 const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   aPageEntry({ cursor: aCursor(), cycle: { tortoise: aCursor(), power: 4, steps: 3 }, ...overrides });
+
+const aFullEnd = (): EndEntry => anEndEntry(aFullEntry());
 
 /** Three edits of each field: another value, another type, and removal. */
 const edits = (value: object): [string, (record: StoredRecord) => StoredRecord][] =>
@@ -98,7 +101,7 @@ export function editedPageLogContract(name: string, makeHarness: () => Promise<E
     }
     const stateFailure = (exportName: string) =>
       failureOf(log.exportState(exportName), `The state of export ${exportName}`, 'delete');
-    const pageFailures = (entry: PageEntry) => {
+    const pageFailures = (entry: LogEntry) => {
       const parts = [`page ${entry.page} of run ${entry.run} of export ${entry.export}`, 'start with --restart'];
       const readings = [log.last(entry), collect(log.entries(entry)), log.append(entry)];
       return Promise.all(readings.map((reading) => failureOf(reading, ...parts)));
@@ -138,9 +141,12 @@ export function editedPageLogContract(name: string, makeHarness: () => Promise<E
       expect(await pageFailures(entry)).toEqual(conflicts);
     });
 
-    it('rejects an edit of any field of an entry, and of its checksum', async () => {
-      for (const [what, change] of edits(aFullEntry())) {
-        const entry = await log.append(aFullEntry());
+    it.each([
+      ['of a page', aFullEntry],
+      ['of an end', aFullEnd],
+    ])('rejects an edit of any field of an entry %s, and of its checksum', async (_, anEntry) => {
+      for (const [what, change] of edits(anEntry())) {
+        const entry = await log.append(anEntry());
         await harness.editPage(entry, change);
         expect({ what, found: await pageFailures(entry) }).toEqual({ what, found: conflicts });
       }
@@ -211,7 +217,8 @@ export function editedPageLogContract(name: string, makeHarness: () => Promise<E
     });
 
     it('does not overwrite an edited entry', async () => {
-      const entry = await log.append(aFullEntry());
+      const entry = aFullEntry();
+      await log.append(entry);
       await harness.editPage(entry, (record) => ({ ...record, reports: 5 }));
       expect(await failureOf(log.append({ ...entry, reports: 5 }), 'Restore the entry')).toEqual(conflict);
       let stored: StoredRecord = {};

@@ -11,7 +11,7 @@ import {
   asRunId,
   maxCursorLength,
   type ExportState,
-  type PageEntry,
+  type LogEntry,
   type RunId,
 } from '../../lib/core/model.ts';
 import type { ChainRef, PageLog } from '../../lib/core/ports.ts';
@@ -23,6 +23,7 @@ import {
   aCursor,
   aFullRun,
   anAbandonedRun,
+  anEndEntry,
   anExportName,
   anExportRequest,
   anExportState,
@@ -251,10 +252,22 @@ export function pageLogContract(
         expect(await collect(log.entries(first))).toEqual([first]);
       });
 
-      it('returns the same entry to all concurrent writers of a page', async () => {
+      it('keeps an end in the place of a page, and as the last entry', async () => {
+        const page = aPageEntry({ page: 9, reports: null, serviceTime: null });
+        const end = anEndEntry(page);
+        await log.append(page);
+        expect(await log.append(end)).toEqual(end);
+        const late = aPageEntry({ export: end.export, run: end.run, page: end.page });
+        expect(await writer(1).append(late)).toEqual(end);
+        expect(await writer(1).last(page)).toEqual(end);
+        expect(await collect(log.entries(page))).toEqual([page, end]);
+      });
+
+      it('returns the same entry to all concurrent writers of a page and of an end in its place', async () => {
         const entry = aPageEntry({ page: 2 });
+        const end = anEndEntry(aPageEntry({ export: entry.export, run: entry.run }));
         const agreed = await concurrently((log, index) =>
-          log.append({ ...entry, bytes: index, nextCursor: aCursor() }),
+          log.append(index % 3 === 0 ? { ...end, status: 400 + index } : { ...entry, bytes: index }),
         );
 
         const [logged] = await collect(log.entries(entry));
@@ -299,7 +312,7 @@ export function pageLogContract(
           { export: exportName.slice(0, -1), run },
           { export: exportName.toUpperCase(), run },
         ];
-        const logged: PageEntry[] = [];
+        const logged: LogEntry[] = [];
         for (const [index, run] of runs.entries()) {
           logged.push(await log.append(aPageEntry({ ...run, page: index + 1 })));
         }
@@ -346,7 +359,7 @@ export function pageLogContract(
       it('keeps a chain of pages for each attempt of each slice, apart from that of a run with one slice', async () => {
         const { export: exportName, run } = aRun();
         const chains = [{}, ofSlice(1, 1), ofSlice(1, 2), ofSlice(2, 1), ofSlice(10, 1), ofSlice(2, 10)];
-        const logged: PageEntry[] = [];
+        const logged: LogEntry[] = [];
         for (const [index, chain] of chains.entries()) {
           for (let page = 1; page <= index + 1; page += 1) {
             logged.push(await writer(index).append(aPageEntry({ export: exportName, run, ...chain, page })));

@@ -16,7 +16,7 @@ import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import { createSqlitePageLog } from '../support/export/directory-store.ts';
-import { aLocalExport, anExportState, aRun, at, collect } from '../support/builders.ts';
+import { aLocalExport, anExportState, aRun, at, loggedPages } from '../support/builders.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -80,7 +80,7 @@ describe('a local deployment', () => {
       since: { from: 'watermark', overlapMs: 900_000 },
     });
     const { run, export: name } = end.result;
-    const entries = await collect(daily.log.entries({ export: name, run }));
+    const entries = await loggedPages(daily.log, { export: name, run });
     expect(entries.map(({ waitedSeconds, failedAttempts }) => [waitedSeconds, failedAttempts])).toEqual([
       [undefined, undefined],
       [9, undefined],

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { type Plan, planRun } from '../../lib/operator/plan-run.ts';
 import type { StartRequest } from '../../lib/core/start/start-input.ts';
-import { anExportRequest, at } from '../support/builders.ts';
+import { anExportRequest, at, loggedPages } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { failsAt, someReports } from '../support/export/scripted-service.ts';
@@ -52,7 +52,7 @@ describe('the plan of an unfinished run', () => {
   it('resumes it with its next page and cursor', async () => {
     const bench = await aFailedRun();
     const { active } = await bench.state();
-    const last = active && (await bench.log.last(active));
+    const [last] = active ? await loggedPages(bench.log, active) : [];
     expect(await plan(bench)).toMatchObject({
       act: 'resume',
       run: active?.run,

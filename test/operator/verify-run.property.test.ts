@@ -5,7 +5,7 @@ import type { PageEntry, Run } from '../../lib/core/model.ts';
 import { type VerifiedRun, verifyRun } from '../../lib/operator/verify-run.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { openPublishedRun, readLatestPointer } from '../../lib/core/storage/published-runs.ts';
-import { aCursor, aFetchedPage, collect, sha256Of, putPage } from '../support/builders.ts';
+import { aCursor, aFetchedPage, collect, loggedPages, putPage, sha256Of } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { cursorAt, someReports } from '../support/export/scripted-service.ts';
 import { fc, test } from '../support/property.ts';
@@ -52,7 +52,7 @@ function edit(bench: Bench, ends: string, change: Damage[2]): void {
 const logWith = (bench: Bench, change: (entries: PageEntry[]) => readonly PageEntry[]): Bench['log'] => ({
   ...bench.log,
   async *entries(run) {
-    yield* change(await collect(bench.log.entries(run)));
+    yield* change(await loggedPages(bench.log, run));
   },
 });
 const changed = (entries: PageEntry[], page: number, change: Partial<PageEntry>) =>
@@ -123,6 +123,43 @@ describe('verifying an unchanged run', () => {
     const bench = await aPublishedRun();
     const log = logWith(bench, (entries) => entries.map((entry) => ({ ...entry, revision: 'of the original' })));
     expect((await verify(bench, { log })).findings).toEqual([]);
+  });
+});
+
+describe('a run whose last page has a cursor that was answered with no page', () => {
+  it.each([
+    ['with its log', false],
+    ['whose log has expired', true],
+  ])('has its pages only, and may have one of an attempt that was late: %s', async (_, hasExpired) => {
+    const bench = anExportBench({ endStatus: 204 });
+    await bench.start();
+    const log = { ...bench.log, mayHaveExpired: () => hasExpired };
+    const lost = hasExpired ? [lostLog] : [];
+    expect(await verify(bench, { log })).toMatchObject({ findings: [], pages: 3, notes: lost });
+    edit(bench, 'page-000004.xml', added);
+    const left = '1 page of another attempt left over in its folder: the run does not contain them';
+    expect(await verify(bench, { log })).toMatchObject({ findings: [], notes: [...lost, left] });
+    edit(bench, 'page-000005.xml', added);
+    expect(messagesOf(await verify(bench, { log }))).toEqual([expect.stringContaining('page-000005.xml exists')]);
+  });
+
+  it('is compared with the end in its log', async () => {
+    const bench = anExportBench({ endStatus: 204 });
+    await bench.start();
+    const withoutEnd = logWith(bench, (pages) => pages);
+    expect(messagesOf(await verify(bench, { log: withoutEnd }))).toEqual([
+      expect.stringContaining('page 3 has the nextCursor'),
+      expect.stringContaining('has the nextCursor'),
+    ]);
+    const log: Bench['log'] = {
+      ...bench.log,
+      async *entries(run) {
+        for await (const entry of bench.log.entries(run)) {
+          yield entry.kind === 'end' ? { ...entry, totals: { reports: 4, bytes: 9 } } : entry;
+        }
+      },
+    };
+    expect(messagesOf(await verify(bench, { log }))).toEqual([expect.stringContaining('the totals of page 4')]);
   });
 });
 
@@ -362,7 +399,7 @@ describe('verifying a run with several slices', () => {
     const verified = await verifySliced(bench);
     expect(verified).toMatchObject({ findings: [], pages: 4, reports: 8 });
     expect(verified.notes).toEqual([
-      '1 page of an earlier attempt of slices left over in its folder: the run does not contain them',
+      '1 page of another attempt left over in its folder: the run does not contain them',
     ]);
     const expired = await verifySliced(bench, { ...bench.log, mayHaveExpired: () => true });
     expect(expired).toMatchObject({

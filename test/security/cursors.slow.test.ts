@@ -19,7 +19,7 @@ import type { PageEntry, PageMetadata } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { runExecution } from '../../lib/local/execution.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
-import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
+import { anExportDefinition, anExportRequest, loggedPages } from '../support/builders.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 import { clientFor } from '../support/service/service-client.ts';
@@ -156,7 +156,7 @@ async function exportAll(storage: Storage, cursorIn: 'query' | 'body') {
     end = await execute(number);
   }
   if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-  const entries = await collect(storage.log.entries({ export: definition.name, run: end.result.run }));
+  const entries = await loggedPages(storage.log, { export: definition.name, run: end.result.run });
   const manifest = JSON.parse(await storage.read(end.result.manifest ?? '')) as Manifest;
   return { entries, manifest, received: service.received };
 }

@@ -10,6 +10,7 @@ import {
   asCursor,
   asRunId,
   type Cursor,
+  type EndEntry,
   type ExportDefinition,
   type ExportRequest,
   type ExportState,
@@ -24,8 +25,10 @@ import {
   type Watermark,
 } from '../../lib/core/model.ts';
 import type {
+  ChainRef,
   FetchOptions,
   PageIdentity,
+  PageLog,
   PageRequest,
   PageSpool,
   PageStore,
@@ -240,6 +243,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
   const bytes = overrides.bytes ?? 4_096;
   const reports = overrides.reports === undefined ? 100 : overrides.reports;
   return {
+    kind: 'page',
     export: exportName,
     run: identity.run,
     page: identity.page,
@@ -261,6 +265,31 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
     equalPages: 1,
     ...overrides,
   };
+}
+
+/** The end after `page`. */
+export function anEndEntry(page: PageEntry, overrides: Partial<EndEntry> = {}): EndEntry {
+  const { export: exportName, run, slice, attempt, nextCursor, totals, serviceTime, documentRoot } = page;
+  return {
+    kind: 'end',
+    export: exportName,
+    run,
+    ...(slice !== undefined && { slice, attempt }),
+    page: page.page + 1,
+    reason: 'last',
+    status: 204,
+    cursor: nextCursor,
+    loggedAt: page.loggedAt,
+    totals,
+    serviceTime,
+    documentRoot,
+    ...overrides,
+  };
+}
+
+/** The entries of the chain that are pages. */
+export async function loggedPages(log: Pick<PageLog, 'entries'>, chain: ChainRef): Promise<PageEntry[]> {
+  return (await collect(log.entries(chain))).filter((entry) => entry.kind === 'page');
 }
 
 export function aLatest(overrides: Partial<LatestPointer> = {}): LatestPointer {
@@ -306,6 +335,7 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     else if (body.length > 0) yield Buffer.from(body);
   }
   return {
+    kind: 'page',
     nextCursor: parts.nextCursor === undefined ? aCursor() : parts.nextCursor,
     serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
     timing: parts.timing ?? { requestedAt: at('2026-11-20T02:00:00Z'), latencyMs: 0 },
@@ -339,6 +369,7 @@ export async function fetchPage(
     chunks = await collect(body);
   };
   const received = await service.fetch(request, { sink, signal });
+  if (received.kind === 'end') throw new Error('The page before was the last one');
   return { ...received, body: Buffer.concat(chunks) };
 }
 

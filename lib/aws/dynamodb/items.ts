@@ -5,7 +5,7 @@
  */
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
-import { asRunId, type ExportState, type PageEntry, type RunRef } from '../../core/model.ts';
+import { asRunId, type ExportState, type LogEntry, type RunRef } from '../../core/model.ts';
 import type { ChainRef } from '../../core/ports.ts';
 import { toStoredRecord } from '../../core/storage/stored-records.ts';
 
@@ -47,7 +47,7 @@ export const boundedInSortKey = (exportName: string, sk = ''): string =>
   `${exportName}/${sk.slice(boundedPrefix.length)}`;
 
 /** Twelve digits, so that entries sort by page number. */
-export const entryKey = (service: string, entry: ChainRef & Pick<PageEntry, 'page'>): ItemKey =>
+export const entryKey = (service: string, entry: ChainRef & Pick<LogEntry, 'page'>): ItemKey =>
   keyOf(partitionOf(service, entry.export), `${entriesPrefix(entry)}${String(entry.page).padStart(12, '0')}`);
 
 /** The common prefix of the sort keys of a run's entries. A run ID has no `#`, so no other run shares it. */
@@ -64,9 +64,7 @@ export const entriesPrefix = ({ run, slice, attempt }: Pick<ChainRef, 'run' | 's
 const entrySortKey = /^run#([^#]+)#(?:slice#(\d{4})\.(\d+)#)?page#(\d{12})$/;
 
 /** The page in the sort key of an entry; undefined if the sort key is malformed. */
-export function pageInSortKey(
-  sk: string | undefined,
-): (Omit<ChainRef, 'export'> & Pick<PageEntry, 'page'>) | undefined {
+export function pageInSortKey(sk: string | undefined): (Omit<ChainRef, 'export'> & Pick<LogEntry, 'page'>) | undefined {
   const [, run, slice, attempt, page] = entrySortKey.exec(sk ?? '') ?? [];
   if (run === undefined) return undefined;
   const ref = slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) };
@@ -81,7 +79,7 @@ export const toStateItem = (service: string, state: ExportState): KeyedItem => (
 });
 
 /** `expiresAt` is the item's time to live, in seconds since the epoch. */
-export const toEntryItem = (service: string, entry: PageEntry, expiresAt: number): KeyedItem => ({
+export const toEntryItem = (service: string, entry: LogEntry, expiresAt: number): KeyedItem => ({
   ...entryKey(service, entry),
   ...toAttributes(toStoredRecord(entry)),
   expiresAt: { N: String(expiresAt) },

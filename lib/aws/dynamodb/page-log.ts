@@ -9,7 +9,7 @@
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
 import type { PageLog, Runtime } from '../../core/ports.ts';
 import { asRunId } from '../../core/model.ts';
-import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
+import { parseExportState, parseLogEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
 import { conditionalWrites } from './conditional-writes.ts';
@@ -48,7 +48,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
   const { get, putIf, replace } = conditionalWrites(options);
   const parseEntry = (exportName: string, item: Item) => {
     const page = pageInSortKey(item.sk?.S) ?? { run: asRunId(''), page: Number.NaN };
-    return parsePageEntry({ export: exportName, ...page }, recordStore, recordIn(item));
+    return parseLogEntry({ export: exportName, ...page }, recordStore, recordIn(item));
   };
   return {
     async exportState(exportName) {

@@ -238,10 +238,9 @@ async function readFailure(
   const failed = (known: Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'>, resumable: boolean) =>
     ({ status: 'failed', failed: { export: exportName, ...known, ...failure, resumable } }) as const;
   if (active?.execution === executionArn) {
-    const { totals, slices } = await readProgress(log, active);
+    const { totals, last } = await readProgress(log, active);
     const { run, since, until, bounded } = active;
-    const isStuck = active.slices === undefined && slices[0]?.last?.repeats === true;
-    return failed({ run, since, until, bounded, ...totals }, !isStuck);
+    return failed({ run, since, until, bounded, ...totals }, last?.repeats !== true);
   }
   if (active === undefined && lastAbandoned !== undefined && recentExecutions?.[0] === executionArn) {
     const { failure: _, ...known } = lastAbandoned;

@@ -11,9 +11,9 @@ import { exportedBy } from '../bounded-runs.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
-import type { ExportDefinition, ExportState, Run, RunSlices } from '../model.ts';
+import { type ExportDefinition, type ExportState, type Run, type RunSlices, totalsOf } from '../model.ts';
 import type { Executions } from '../ports.ts';
-import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
+import { endsChain, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { chooseSlices, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
@@ -195,10 +195,10 @@ function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { ru
   const { progress, hasKnownRoot } = assertRead(situation.unfinished);
   const isDoubtful = !hasKnownRoot && isRootDoubtful(slices, progress);
   const startsOver = ({ slice, last }: SliceProgress): boolean => {
-    if (last?.repeats === true) return true;
+    if (last?.kind === 'page' && last.repeats) return true;
     if (isDoubtful && last !== undefined) return true;
     const rejections = slices.restarts?.[numberOf(slice)] ?? 0;
-    return !isLastPage(last) && rejections > definition.limits.maxCursorRestarts;
+    return !endsChain(last) && rejections > definition.limits.maxCursorRestarts;
   };
   const nextAttempts = progress.slices
     .filter(startsOver)
@@ -225,7 +225,7 @@ function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { ru
  */
 function isRootDoubtful({ setAside = [] }: RunSlices, progress: RunProgress): boolean {
   const wasRefused = setAside.some(({ error }) => error === 'ContractError');
-  const hasSecondPage = progress.slices.some(({ last }) => last !== undefined && last.page > 1);
+  const hasSecondPage = progress.slices.some(({ last }) => totalsOf(last).pages > 1);
   const hasRoot = progress.slices.some(({ last }) => last?.documentRoot);
   return wasRefused && !hasSecondPage && hasRoot;
 }

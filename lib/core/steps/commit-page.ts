@@ -11,13 +11,14 @@ import { ExportError } from '../errors.ts';
 import {
   addPage,
   type Cursor,
+  type LogEntry,
   type PageEntry,
   type Run,
   type StoredCursor,
   type StoredPage,
   zeroTotals,
 } from '../model.ts';
-import type { PageIdentity, PageSpool, PageStore, ReceivedPage, StepDependencies } from '../ports.ts';
+import type { PageIdentity, PageSpool, PageStore, ReceivedEnd, ReceivedPage, StepDependencies } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { countEqualPages, detectCycle, maxEqualPages } from './repeated-cursors.ts';
@@ -60,12 +61,13 @@ export function toLogEntry(
   { export: exportName }: Pick<Run, 'export'>,
   { cursor }: Pick<PageIdentity, 'cursor'>,
   durable: DurablePage,
-  predecessor: UnloggedEntry | undefined,
+  predecessor: PageEntry | undefined,
 ): UnloggedEntry {
   const { nextCursor, reports } = durable;
   const cycle = nextCursor === null ? undefined : detectCycle(predecessor?.cycle ?? null, nextCursor);
   const equalPages = countEqualPages(durable, predecessor);
   return {
+    kind: 'page',
     ...durable,
     export: exportName,
     cursor,
@@ -78,20 +80,53 @@ export function toLogEntry(
 }
 
 /** Whether the run continues after this page. A run whose pages repeat does not: it must never be published. */
-export const hasNextPage = ({ nextCursor, repeats }: UnloggedEntry): boolean => nextCursor !== null && !repeats;
+export const hasNextPage = ({ nextCursor, repeats }: PageEntry): boolean => nextCursor !== null && !repeats;
 
 /**
- * Logs the page: from here on it counts as exported. Logging it again returns the entry that is already there.
+ * Logs the page: from here on it counts as exported. Logging it again returns the entry that is already there. If
+ * another attempt has logged the end of the slice instead, that stays, and the stored page does not count.
  * @throws PageConflictError if the log holds an entry for another page content or another next cursor
  */
 export async function logPage(
   { log, runtime }: Pick<StepDependencies, 'log' | 'runtime'>,
   unlogged: UnloggedEntry,
-): Promise<PageEntry> {
+): Promise<LogEntry> {
   const entry = await log.append({ ...unlogged, loggedAt: instantOf(runtime.now()) });
-  if (entry.sha256 !== unlogged.sha256 || entry.nextCursor !== unlogged.nextCursor) {
-    throw conflict(unlogged, 'the page log has another entry for it');
-  }
+  const isSame =
+    entry.kind === 'page'
+      ? entry.sha256 === unlogged.sha256 && entry.nextCursor === unlogged.nextCursor
+      : entry.cursor === unlogged.cursor;
+  if (!isSame) throw conflict(unlogged, 'the page log has another entry for it');
+  return entry;
+}
+
+/**
+ * Logs that the slice ends after `predecessor`, in the place of the page that was requested. If another attempt has
+ * logged that page meanwhile, it stays.
+ * @throws PageConflictError if the log holds an entry that was requested with another cursor
+ */
+export async function logEnd(
+  { log, runtime }: Pick<StepDependencies, 'log' | 'runtime'>,
+  { export: exportName }: Pick<Run, 'export'>,
+  { identity, end }: { readonly identity: PageIdentity; readonly end: ReceivedEnd },
+  predecessor: PageEntry | undefined,
+): Promise<LogEntry> {
+  const { run, page, slice, attempt, cursor } = identity;
+  const entry = await log.append({
+    ...end,
+    reason: 'last',
+    export: exportName,
+    run,
+    page,
+    slice,
+    attempt,
+    cursor,
+    loggedAt: instantOf(runtime.now()),
+    totals: predecessor?.totals ?? { reports: 0, bytes: 0 },
+    serviceTime: predecessor?.serviceTime ?? null,
+    documentRoot: predecessor?.documentRoot ?? null,
+  });
+  if (entry.cursor !== cursor) throw conflict(identity, 'the page log has another entry for it');
   return entry;
 }
 

@@ -22,7 +22,7 @@ import { epochMsOf, instantOf } from '../timestamps.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
-import { isLastPage, readProgress } from '../run-progress.ts';
+import { endsChain, readProgress } from '../run-progress.ts';
 import { watermarkAfter } from '../start/watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
@@ -78,7 +78,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const { run, content } = await setCompletion(deps, command);
   const { completion } = run;
   const manifest = manifestKey(run);
-  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run), log));
+  const last = content.slices.map((slice) => slice.last);
+  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, last), log));
   try {
     if (completion.isPublished) await store.putDocument(manifest, chunks);
     // A run that is not published moves the watermark, too. Reading the chunks makes the same checks.
@@ -138,14 +139,14 @@ function setCompletion(
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
   const ends = await mapConcurrently(slices, concurrentReads, async ({ slice, last }) => {
-    if (last === undefined || (run.slices !== undefined && !isLastPage(last))) return undefined;
-    for await (const first of log.entries(slice)) return { first, last };
+    if (last === undefined || (run.slices !== undefined && !endsChain(last))) return undefined;
+    for await (const first of log.entries(slice)) return first.kind === 'page' ? { first, last } : undefined;
     return undefined;
   });
   const complete = ends.filter((end) => end !== undefined);
   const hasAllEnds = complete.length === counts.count && (isComplete || run.slices === undefined);
   if (hasAllEnds) return { totals, slices: complete };
-  const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !isLastPage(last))?.slice.slice;
+  const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !endsChain(last))?.slice.slice;
   if (restarted !== undefined) {
     throw new ExportError(
       'CursorRejectedError',

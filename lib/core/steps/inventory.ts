@@ -12,7 +12,7 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import type { PageEntry, Run } from '../model.ts';
+import type { LogEntry, PageEntry, Run } from '../model.ts';
 import type { ListedObject, StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { objectDigest } from '../storage/compression.ts';
@@ -28,23 +28,30 @@ type ChunkSums = Map<string, bigint>;
 
 /**
  * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and
- * revision that were logged, and no other page of the run. Other objects in the run's folder are ignored, and pages of
- * earlier attempts of a slice.
+ * revision that were logged, and no other page of the run. Other objects in the run's folder are ignored, pages of
+ * earlier attempts of a slice, and a page in whose place the log has the end of its slice (`last` has the newest entry
+ * of each slice): another attempt has received it, and logged it later.
  * @throws PageConflictError at the end, about the first page that differs
  */
-export async function* storedEntries(deps: InventoryDependencies, run: Run): AsyncGenerator<PageEntry> {
+export async function* storedEntries(
+  deps: InventoryDependencies,
+  run: Run,
+  last: readonly LogEntry[],
+): AsyncGenerator<LogEntry> {
   const logged: ChunkSums = new Map();
   const abandoned = new AbortController();
-  const listing = sumUpStored(deps, run, abandoned.signal);
+  const ends = last.filter(({ kind }) => kind === 'end');
+  const counted = { run, ends: new Map(ends.map(({ slice, page }) => [slice, page])) };
+  const listing = sumUpStored(deps, counted, abandoned.signal);
   // The listing may fail before it is awaited, and is not awaited if the log cannot be read.
   const listingSettled = listing.catch(() => {});
   try {
     for await (const entry of entriesOf(deps.log, run)) {
-      add(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
+      if (entry.kind === 'page') add(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
       yield entry;
     }
     const chunk = firstDifferentChunk(logged, await listing);
-    if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
+    if (chunk !== undefined) throw await conflictIn(chunk, deps, counted);
   } finally {
     abandoned.abort();
     await listingSettled;
@@ -52,11 +59,17 @@ export async function* storedEntries(deps: InventoryDependencies, run: Run): Asy
 }
 
 /** The log entries of `run`, by slice and page. */
-async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<PageEntry> {
+async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<LogEntry> {
   for (const slice of slicesOf(run)) yield* log.entries(slice);
 }
 
-async function sumUpStored(deps: InventoryDependencies, run: Run, signal: AbortSignal): Promise<ChunkSums> {
+/** A run, and the number of the page in whose place each slice ends, if the log has such an end. */
+interface CountedRun {
+  readonly run: Run;
+  readonly ends: ReadonlyMap<number | undefined, number>;
+}
+
+async function sumUpStored(deps: InventoryDependencies, run: CountedRun, signal: AbortSignal): Promise<ChunkSums> {
   const stored: ChunkSums = new Map();
   for await (const [page, object] of storedPages(deps, run)) {
     if (signal.aborted) break;
@@ -67,12 +80,12 @@ async function sumUpStored(deps: InventoryDependencies, run: Run, signal: AbortS
 
 async function* storedPages(
   { store }: InventoryDependencies,
-  run: Run,
+  { run, ends }: CountedRun,
 ): AsyncGenerator<readonly [PageRef, ListedObject]> {
   const attempts = new Map(slicesOf(run).map(({ slice, attempt }) => [slice, attempt]));
   for await (const object of store.list(runFolder(run))) {
     const page = pageAt(run, object.key);
-    if (page === undefined || !attempts.has(page.slice)) continue;
+    if (page === undefined || !attempts.has(page.slice) || ends.get(page.slice) === page.page) continue;
     if (attempts.get(page.slice) === page.attempt) yield [page, object];
   }
 }
@@ -93,13 +106,14 @@ function firstDifferentChunk(logged: ChunkSums, stored: ChunkSums): string | und
 }
 
 /** The error about the first page of the chunk that differs. */
-async function conflictIn(chunk: string, deps: InventoryDependencies, run: Run): Promise<ExportError> {
+async function conflictIn(chunk: string, deps: InventoryDependencies, counted: CountedRun): Promise<ExportError> {
+  const { run } = counted;
   const stored = new Map<string, ListedObject>();
-  for await (const [page, object] of storedPages(deps, run)) {
+  for await (const [page, object] of storedPages(deps, counted)) {
     if (chunkOf(page) === chunk) stored.set(object.key, object);
   }
   for await (const entry of entriesOf(deps.log, run)) {
-    if (chunkOf(entry) !== chunk) continue;
+    if (entry.kind === 'end' || chunkOf(entry) !== chunk) continue;
     const difference = differenceOf(entry, stored.get(entry.key));
     if (difference !== undefined) return conflict(run, entry, `${deps.store.locate(entry.key)} ${difference}`);
     stored.delete(entry.key);

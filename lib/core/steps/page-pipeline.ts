@@ -9,10 +9,18 @@
 
 import type { RootCheck } from '../document-root.ts';
 import { isExportError } from '../errors.ts';
-import type { Cursor, Invocation, PageEntry, PageTiming } from '../model.ts';
-import type { PageIdentity, PageSpool, StepDependencies } from '../ports.ts';
+import type { Cursor, Invocation, LogEntry, PageEntry, PageTiming } from '../model.ts';
+import type { PageIdentity, PageSpool, ReceivedEnd, StepDependencies } from '../ports.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
-import { type DurablePage, findDurablePage, hasNextPage, logPage, storePage, toLogEntry } from './commit-page.ts';
+import {
+  type DurablePage,
+  findDurablePage,
+  hasNextPage,
+  logEnd,
+  logPage,
+  storePage,
+  toLogEntry,
+} from './commit-page.ts';
 import { ownedRun } from './export-state.ts';
 import { addDelays, type PendingDelays } from './loop-outcome.ts';
 import {
@@ -42,14 +50,14 @@ interface WalkLimits
   readonly maxPages: number;
 }
 
-export interface LoggedPage {
-  readonly entry: PageEntry;
-  /** Null if this attempt adopted the page. */
+export interface Logged {
+  readonly entry: LogEntry;
+  /** Null if this attempt adopted the page, and for the end of a chain. */
   readonly timing: PageTiming | null;
 }
 
 /**
- * Yields each page after `from` once it is logged, until the chain ends, `maxPages` or `maxEmptyPages` is reached,
+ * Yields each entry after `from` once it is logged, until the chain ends, `maxPages` or `maxEmptyPages` is reached,
  * time is up, or an error occurs. When it has ended, nothing is in flight any more.
  * @throws the error that prevented a page; the pages before it are logged
  */
@@ -58,16 +66,17 @@ export async function* walk(
   chain: Chain,
   from: PageEntry | undefined,
   limits: WalkLimits,
-): AsyncGenerator<LoggedPage> {
+): AsyncGenerator<Logged> {
   const requests = requestAhead(deps, chain, from, limits);
   const lastPage = lastPageOf(from, limits);
   try {
     let previous = from;
     let mayBeStored = limits.checkExisting;
     for (;;) {
-      const page = await commit(previous, mayBeStored);
-      yield page;
-      const { entry } = page;
+      const logged = await commit(previous, mayBeStored);
+      yield logged;
+      const { entry } = logged;
+      if (entry.kind === 'end') return;
       // A stored and logged page decides how the chain continues, even if this attempt received another cursor.
       if (requests.nextCursor() !== entry.nextCursor) await requests.cancel();
       const isAtLimit = entry.page >= lastPage || entry.emptyPages >= deps.definition.limits.maxEmptyPages;
@@ -82,15 +91,16 @@ export async function* walk(
     await requests.cancel();
   }
 
-  /** Stores the page after `previous`, or adopts it, and logs it. */
-  async function commit(previous: PageEntry | undefined, mayBeStored: boolean): Promise<LoggedPage> {
+  /** Stores the page after `previous`, or adopts it, and logs it. If there is none, logs the end of the chain. */
+  async function commit(previous: PageEntry | undefined, mayBeStored: boolean): Promise<Logged> {
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
     // A page that is requested checks this during its request. For the first page, the step has just done it.
     if (existing !== undefined && previous !== from) await assertOwned(deps, chain, limits);
-    const { durable, waitedSeconds } =
-      existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
+    const answer = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
+    if ('end' in answer) return await commitEnd(identity, answer.end, previous);
+    const { durable, waitedSeconds } = answer;
     // An earlier attempt may have stored the page, and compared it with another root.
     limits.roots.assertStored(durable, previous);
     const unlogged = toLogEntry(chain.run, identity, durable, previous);
@@ -98,22 +108,26 @@ export async function* walk(
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
     limits.delays.current = undefined;
     const entry = await logPage(deps, { ...unlogged, ...delays });
-    return { entry, timing: durable.timing };
+    return { entry, timing: entry.kind === 'page' ? durable.timing : null };
   }
 
-  async function store(identity: PageIdentity, previous: PageEntry | undefined): Promise<StoredResponse> {
+  async function commitEnd(identity: PageIdentity, end: ReceivedEnd, previous: PageEntry | undefined): Promise<Logged> {
+    const entry = await logEnd(deps, chain.run, { identity, end }, previous);
+    if (entry.kind === 'page') limits.roots.assertStored(entry, previous);
+    return { entry, timing: null };
+  }
+
+  async function store(identity: PageIdentity, previous: PageEntry | undefined): Promise<Answer> {
     const page = requests.take(identity);
     await page.owned;
-    const stored = await storeResponse(deps, page, previous, limits);
+    const answer = await storeResponse(deps, page, previous, limits);
     await requests.end(page);
-    return stored;
+    return answer;
   }
 }
 
-interface StoredResponse {
-  readonly durable: DurablePage;
-  readonly waitedSeconds: number;
-}
+/** What a request has led to. */
+type Answer = { readonly durable: DurablePage; readonly waitedSeconds: number } | { readonly end: ReceivedEnd };
 
 /** Stores the page once its response is complete, or adopts it from the attempt that stored it before. */
 async function storeResponse(
@@ -121,10 +135,15 @@ async function storeResponse(
   { identity, label, response, spool }: RequestedPage,
   previous: PageEntry | undefined,
   { roots, signal }: WalkLimits,
-): Promise<StoredResponse> {
+): Promise<Answer> {
   try {
     const { received, waitedSeconds } = await response;
     signal.throwIfAborted();
+    if (received.kind === 'end') {
+      // An earlier attempt may have stored the page: some services answer a cursor with its page only once.
+      const existing = await findDurablePage(deps.store, identity);
+      return existing === undefined ? { end: received } : { durable: existing, waitedSeconds };
+    }
     roots.assertResponse(label, received, previous);
     return { durable: await storePage(spool, identity, received), waitedSeconds };
   } catch (error) {
@@ -201,7 +220,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     nextCursor: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
     /** The page to commit next: it is requested now unless it has been. */
     take: (identity: PageIdentity): RequestedPage => inFlight[0] ?? request(identity),
-    /** The oldest page is durable: another one may be requested. */
+    /** The oldest page is durable, or does not exist: another one may be requested. */
     async end({ spool }: RequestedPage): Promise<void> {
       inFlight.shift();
       prefetch();

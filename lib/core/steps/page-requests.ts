@@ -7,7 +7,7 @@
 
 import { ExportError, isExportError } from '../errors.ts';
 import { type Invocation, refOf, type Run } from '../model.ts';
-import type { FetchOptions, PageRequest, ReceivedPage, ReportService, Runtime, StepDependencies } from '../ports.ts';
+import type { FetchOptions, PageRequest, Received, ReportService, Runtime, StepDependencies } from '../ports.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
 import { atRate } from '../slots/request-rate.ts';
@@ -32,7 +32,7 @@ export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
 }
 
 export interface PageResponse {
-  readonly received: ReceivedPage;
+  readonly received: Received;
   /** How long the request waited for Retry-Afters. */
   readonly waitedSeconds: number;
 }

@@ -14,7 +14,7 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import type { Cursor, CycleState, PageEntry, RunId } from '../model.ts';
+import type { Cursor, CycleState, LogEntry, PageEntry, RunId } from '../model.ts';
 import type { ChainRef, PageLog } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { describePage, type PageRef } from '../storage/keys.ts';
@@ -56,11 +56,11 @@ const contentOf = ({ reportsDigest, sha256 }: ComparedPage): string => reportsDi
  * @throws RepeatedCursorError after the entries of a slice, about the first cursor that two of its pages have in common
  */
 export async function* withDistinctCursors(
-  entries: AsyncIterable<PageEntry>,
+  entries: AsyncIterable<LogEntry>,
   log: Pick<PageLog, 'entries'>,
-): AsyncGenerator<PageEntry> {
+): AsyncGenerator<LogEntry> {
   let digests = createDigests();
-  let previous: PageEntry | undefined;
+  let previous: LogEntry | undefined;
   for await (const entry of entries) {
     if (previous !== undefined && previous.slice !== entry.slice) {
       await assertDistinct(digests.repeated(), log, previous);

@@ -34,6 +34,7 @@ export async function proveBounds(
   async function request(slice: Slice, label: string): Promise<ReceivedPage> {
     const fetchPage = pageFetcher(deps, { run, slice }, limits);
     const { received } = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
+    if (received.kind === 'end') throw new Error(`The service ended the pages before ${label}`);
     roots.assertProbe(label, received);
     return received;
   }

@@ -7,14 +7,30 @@
  */
 
 import { type ErrorName, ExportError, isExportError } from '../errors.ts';
-import { type ExportState, type Invocation, type PageEntry, refOf, type Run, type RunSlices } from '../model.ts';
+import {
+  type ExportState,
+  type Invocation,
+  type LogEntry,
+  type PageEntry,
+  type PageTiming,
+  refOf,
+  type Run,
+  type RunSlices,
+} from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import { isLastPage, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
+import {
+  endsChain,
+  isOpen,
+  type OpenSlice,
+  progressOf,
+  type RunProgress,
+  type SliceProgress,
+} from '../run-progress.ts';
 import { numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { assertContinues } from './loop-outcome.ts';
-import { type LoggedPage, walk, type WalkOptions } from './page-pipeline.ts';
+import { walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { proveBounds } from './upper-bound.ts';
 
@@ -103,7 +119,7 @@ class SliceWalk {
   /** The slices that were not known to be complete before, by their numbers. */
   readonly #walked: Map<number, SliceProgress>;
   /** The slices that have begun before, and are not walked yet. */
-  readonly #open: SliceProgress[];
+  readonly #open: OpenSlice[];
   readonly #failures: { slice: number; error: unknown; reaction: Reaction }[] = [];
   /**
    * How many pages the chains in progress may still log. Together with the pages so far, these are at most
@@ -122,7 +138,7 @@ class SliceWalk {
     this.#run = run;
     this.#begun = before.begun;
     this.#walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
-    this.#open = before.slices.filter(({ last }) => !isLastPage(last));
+    this.#open = before.slices.filter(isOpen);
     this.#signal = AbortSignal.any([this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   }
 
@@ -158,13 +174,13 @@ class SliceWalk {
   }
 
   /** Exports pages of the chain. Resolves to the chain to walk next: the same one if it has started over. */
-  async #walkChain({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<SliceProgress | undefined> {
+  async #walkChain({ slice, last }: OpenSlice, slot: HeldSlot | undefined): Promise<OpenSlice | undefined> {
     const { definition } = this.#deps;
     try {
       if (last !== undefined) assertContinues(definition, last);
       const newest = await this.#exportPages(slice, last, slot);
       if (newest === undefined) return undefined;
-      if (isLastPage(newest)) return this.#takeNext();
+      if (endsChain(newest)) return this.#takeNext();
       assertContinues(definition, newest);
       return undefined;
     } catch (error) {
@@ -172,7 +188,8 @@ class SliceWalk {
         this.#stop.abort(stopping);
         return undefined;
       });
-      if (restarted !== undefined) return restarted;
+      // A concurrent invocation may have exported the new attempt to its end.
+      if (restarted !== undefined) return isOpen(restarted) ? restarted : this.#takeNext();
       const reaction = this.#recordFailure(slice, error);
       return reaction === 'queue' ? undefined : this.#takeNext();
     } finally {
@@ -180,12 +197,12 @@ class SliceWalk {
     }
   }
 
-  /** Resolves to the newest page; undefined if the chains in progress may log all pages that are left of `maxPages`. */
+  /** Resolves to the newest entry; undefined if chains in progress may log all pages that are left of `maxPages`. */
   async #exportPages(
     slice: Slice,
     last: PageEntry | undefined,
     slot: HeldSlot | undefined,
-  ): Promise<PageEntry | undefined> {
+  ): Promise<LogEntry | undefined> {
     const { pagesPerInvocation } = this.#deps.definition.limits;
     const share = Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run));
     let left = Math.min(pagesPerInvocation, share);
@@ -200,14 +217,15 @@ class SliceWalk {
       slot,
       maxPages: left,
     };
-    let newest = last;
+    let newest: LogEntry | undefined = last;
     try {
-      for await (const page of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
-        newest = page.entry;
+      for await (const { entry, timing } of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
+        newest = entry;
+        this.#walked.set(numberOf(slice), { slice, last: newest });
+        if (entry.kind === 'end') continue;
         left -= 1;
         this.#allotted -= 1;
-        this.#walked.set(numberOf(slice), { slice, last: newest });
-        emitLogged(this.#deps, this.#run, this.#progress(), page);
+        emitLogged(this.#deps, this.#run, this.#progress(), { entry, timing });
       }
       return newest;
     } finally {
@@ -227,12 +245,12 @@ class SliceWalk {
     return (this.#options.hasTime?.() ?? true) && this.#pagesLeft() > 0;
   }
 
-  #takeNext(): SliceProgress | undefined {
+  #takeNext(): OpenSlice | undefined {
     return this.#hasTime() && !this.#signal.aborted ? this.#take() : undefined;
   }
 
   /** The oldest chain that is open and is not walked yet, else one that begins now. Undefined: no chain is left. */
-  #take(): SliceProgress | undefined {
+  #take(): OpenSlice | undefined {
     const open = this.#open.shift();
     if (open !== undefined) return open;
     const hasOutage = this.#failures.some(({ reaction }) => reaction === 'outage');
@@ -286,7 +304,7 @@ function emitLogged(
   { emit }: ExportPageDependencies,
   { slices }: Run,
   { totals, counts }: RunProgress,
-  { entry, timing }: LoggedPage,
+  { entry, timing }: { readonly entry: PageEntry; readonly timing: PageTiming | null },
 ): void {
   const { page, slice, bytes, reports, emptyPages } = entry;
   const about = { ...refOf(entry), page };
@@ -332,7 +350,7 @@ function nextAttempt(
     const newest = sliceOf(active, number);
     // A concurrent invocation of the same execution has started it over already.
     if (newest.attempt !== attempt) return { result: active.slices };
-    if (isLastPage(await log.last(newest))) return { result: undefined };
+    if (endsChain(await log.last(newest))) return { result: undefined };
     const { restarts = {}, attempts } = active.slices;
     const count = (restarts[number] ?? 0) + 1;
     const counted = { ...active.slices, restarts: { ...restarts, [number]: count } };

@@ -12,6 +12,7 @@ import { ExportError } from '../errors.ts';
 import {
   addPage,
   type Instant,
+  type LogEntry,
   type PageEntry,
   periodOf,
   refOf,
@@ -20,6 +21,7 @@ import {
   totalsOf,
   zeroTotals,
 } from '../model.ts';
+import { endsChain } from '../run-progress.ts';
 import { slicesOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { epochMsOf } from '../timestamps.ts';
@@ -32,19 +34,19 @@ export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
 /** The part of a manifest before its list of pages that is known from the page log. */
 export interface RunContent {
   readonly totals: RunTotals;
-  /** The first and the last page of each slice. */
-  readonly slices: readonly { readonly first: PageEntry; readonly last: PageEntry }[];
+  /** The first page of each slice, and the newest entry: its last page, or the end after that. */
+  readonly slices: readonly { readonly first: PageEntry; readonly last: LogEntry }[];
 }
 
 /**
  * The text of the manifest. Pages are numbered over all slices.
  * @throws PageConflictError if the entries of a slice do not form an unbroken chain from page 1 to a page without a
- *   next cursor, if one of them does not match its predecessor, or if slices have different roots
+ *   next cursor, or to an end, if one of them does not match its predecessor, or if slices have different roots
  */
 export async function* manifestChunks(
   run: CompletedRun,
   content: RunContent,
-  entries: AsyncIterable<PageEntry>,
+  entries: AsyncIterable<LogEntry>,
 ): AsyncGenerator<string> {
   const header = JSON.stringify(manifestHeader(run, content), null, 2);
   const openHeader = header.slice(0, -'\n}'.length);
@@ -67,16 +69,16 @@ function listedPage(page: number, entry: PageEntry): ManifestPage {
 }
 
 /**
- * Yields the entries, and completes only if they are the chains of the run, one after the other, as `slices` describe
- * them.
+ * Yields the pages, and completes only if the entries are the chains of the run, one after the other, as `slices`
+ * describe them.
  */
 async function* unbrokenChains(
   run: CompletedRun,
   { slices }: RunContent,
-  entries: AsyncIterable<PageEntry>,
+  entries: AsyncIterable<LogEntry>,
 ): AsyncGenerator<PageEntry> {
   let index = 0;
-  let predecessor: PageEntry | undefined;
+  let predecessor: LogEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
   for await (const entry of entries) {
     if (predecessor !== undefined && entry.slice !== predecessor.slice) {
@@ -90,16 +92,15 @@ async function* unbrokenChains(
     if (problem !== undefined) throw brokenChain(run, problem);
     predecessor = entry;
     root = entry.documentRoot ?? root;
-    yield entry;
+    if (entry.kind === 'page') yield entry;
   }
   assertEnd(run, predecessor, slices.at(-1)?.last);
 }
 
 /** `last` is the last entry as it was read before: the header, which is written already, has its totals. */
-function assertEnd(run: Run, end: PageEntry | undefined, last: PageEntry | undefined): void {
+function assertEnd(run: Run, end: LogEntry | undefined, last: LogEntry | undefined): void {
   if (end === undefined) throw brokenChain(run, 'it is empty');
-  if (end.nextCursor !== null || !isDeepStrictEqual(end, last))
-    throw brokenChain(run, `it ends with ${describePage(end)}`);
+  if (!endsChain(end) || !isDeepStrictEqual(end, last)) throw brokenChain(run, `it ends with ${describePage(end)}`);
 }
 
 /** The fields before `reportsAt`. */
@@ -138,8 +139,8 @@ function factsOf(run: CompletedRun, content: RunContent) {
 
 /** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
 export function serviceTimes({ slices }: Pick<RunContent, 'slices'>) {
-  const sorted = (pages: readonly PageEntry[]): readonly Instant[] =>
-    pages
+  const sorted = (entries: readonly LogEntry[]): readonly Instant[] =>
+    entries
       .flatMap(({ serviceTime }) => (serviceTime === null ? [] : [serviceTime]))
       .sort((one, other) => epochMsOf(one) - epochMsOf(other));
   return {
@@ -158,41 +159,53 @@ export async function* summaryChunks(run: CompletedRun, content: RunContent, man
   yield `${JSON.stringify(summary)}\n`;
 }
 
+type Problem = readonly [isPresent: boolean, describe: () => string];
+
 /**
  * Why `entry` cannot follow `predecessor` in the log of a slice of `run`; undefined if it can. `previousRoot` is the
  * root of the pages before, also of other slices.
  */
 export function chainProblem(
   run: RunKeyParts,
-  predecessor: PageEntry | undefined,
-  entry: PageEntry,
+  predecessor: LogEntry | undefined,
+  entry: LogEntry,
   previousRoot: PageEntry['documentRoot'] = predecessor?.documentRoot ?? null,
 ): string | undefined {
+  if (predecessor?.kind === 'end') return `${describePage(entry)} follows the end of the pages`;
   const { page: number, nextCursor } = predecessor ?? { page: 0, nextCursor: null };
-  const { documentRoot: root } = entry;
-  const otherRoot =
-    root !== null && previousRoot !== null && root !== previousRoot
-      ? `has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`
-      : undefined;
-  const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, entry);
+  const otherRoot = otherRootThan(previousRoot, entry);
+  const own = entry.kind === 'page' ? entry : zeroTotals;
+  const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, own);
   const page = describePage(entry);
-  const problems: readonly [isPresent: boolean, describe: () => string][] = [
+  const problems: readonly Problem[] = [
     [entry.page !== number + 1, () => `${page} follows page ${number}`],
     [
       entry.run !== run.run || entry.export !== run.export,
       () => `${page} belongs to run ${entry.run} of export ${entry.export}`,
     ],
-    [entry.key !== pageKey(run, entry), () => `${page} has the key ${entry.key}`],
-    [entry.compression !== run.compression, () => `${page} has the compression ${entry.compression ?? 'none'}`],
     [entry.cursor !== nextCursor, () => `${page} was not requested with the cursor that the page before it returned`],
     [otherRoot !== undefined, () => `${page} ${otherRoot}`],
-    [entry.repeats, () => `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`],
+    ...(entry.kind === 'page' ? problemsOfPage(run, entry) : []),
     [
       entry.totals.reports !== reports || entry.totals.bytes !== bytes,
       () => `the totals of ${page} are not those of the page before it plus its own`,
     ],
   ];
   return problems.find(([isPresent]) => isPresent)?.[1]();
+}
+
+function otherRootThan(before: LogEntry['documentRoot'], { documentRoot: root }: LogEntry): string | undefined {
+  if (root === null || before === null || root === before) return undefined;
+  return `has the ${describeRoot(root)}, and pages before it have the ${describeRoot(before)}`;
+}
+
+function problemsOfPage(run: RunKeyParts, entry: PageEntry): readonly Problem[] {
+  const page = describePage(entry);
+  return [
+    [entry.key !== pageKey(run, entry), () => `${page} has the key ${entry.key}`],
+    [entry.compression !== run.compression, () => `${page} has the compression ${entry.compression ?? 'none'}`],
+    [entry.repeats, () => `${page} returned a cursor that occurred earlier in the run, or repeats the pages before it`],
+  ];
 }
 
 function brokenChain(run: Run, reason: string): ExportError {

@@ -15,7 +15,7 @@ import {
   type ExportState,
   type LatestPointer,
   metadataSchema,
-  type PageEntry,
+  type LogEntry,
   type PageMetadata,
   stateSchema,
 } from '../model.ts';
@@ -29,7 +29,7 @@ export interface StoredRecord {
   readonly checksum?: unknown;
 }
 
-export const toStoredRecord = (record: ExportState | PageEntry) => ({
+export const toStoredRecord = (record: ExportState | LogEntry) => ({
   json: JSON.stringify(record),
   checksum: checksumOf(record),
 });
@@ -71,11 +71,11 @@ export function parseExportState(
 }
 
 /** The page-log entry of `requested`. @throws PageConflictError if the entry was changed or belongs to another page */
-export function parsePageEntry(
-  requested: ChainRef & Pick<PageEntry, 'page'>,
+export function parseLogEntry(
+  requested: ChainRef & Pick<LogEntry, 'page'>,
   store: RecordStore,
   stored: StoredRecord,
-): PageEntry {
+): LogEntry {
   try {
     const entry = parseRecord(entrySchema, stored);
     const isRequested = (['export', 'run', 'slice', 'attempt', 'page'] as const).every(

@@ -12,7 +12,7 @@ import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog } from '../../core/ports.ts';
 import {
   parseExportState,
-  parsePageEntry,
+  parseLogEntry,
   type RecordStore,
   type StoredRecord,
   toStoredRecord,
@@ -65,7 +65,7 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog {
     cached = { row, state: parseExportState(row.export, store, row) };
     return cached.state;
   };
-  const parseEntry = (chain: ChainRef, row: EntryRow) => parsePageEntry({ ...chain, page: row.page }, store, row);
+  const parseEntry = (chain: ChainRef, row: EntryRow) => parseLogEntry({ ...chain, page: row.page }, store, row);
 
   return {
     async exportState(exportName) {

@@ -147,12 +147,15 @@ function nextPageText({ page, slice }: PlannedRun): string {
 }
 
 /** The requests that were sent with their responses; or the one that a start would send. */
-function sentLines({ request, pages = [], unanswered, walk, notes }: Row, style: TextStyle): readonly string[] {
+function sentLines({ request, pages = [], unanswered, end, walk, notes }: Row, style: TextStyle): readonly string[] {
   const planned = pages.length === 0 && unanswered === undefined ? request : undefined;
   return [
     ...(planned ? requestLines(planned) : []),
     ...pages.flatMap((found) => [...requestLines(found.request), ...responseLines(found)]),
     ...(unanswered === undefined ? [] : requestLines(unanswered)),
+    ...(end === undefined
+      ? []
+      : [...requestLines(end.request), `  response ${end.status}: the page before was the last one`]),
     ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last)]),
     ...(notes === undefined ? [] : [...notes.map((note) => `${style('yellow', '!')} ${note}`), 'Nothing was stored.']),
   ];

@@ -42,7 +42,8 @@ export async function planProof(
   const service: ReportService = {
     async fetch(request, options) {
       const page = await client.fetch(request, options);
-      if (request.since === request.until && page.reports === 0 && page.nextCursor === null) quiet = 'accepted';
+      const isQuiet = page.kind === 'page' && page.reports === 0 && page.nextCursor === null;
+      if (request.since === request.until && isQuiet) quiet = 'accepted';
       return page;
     },
   };

@@ -3,7 +3,7 @@
 import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
-import type { PageRequest, RequestRate, Runtime } from '../../core/ports.ts';
+import type { PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/shared-record.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -45,6 +45,8 @@ export interface Requested {
   pages?: RequestedPage[];
   /** The request without a response: if there is an error, the one that failed. */
   unanswered?: PlannedRequest | undefined;
+  /** The request after the last page, and the status of its response. Absent: the last page says that it is. */
+  end?: { readonly request: PlannedRequest; readonly status: number };
   /** Only of a walk to the end: the totals, and the last page once it has been received. */
   walk?: RunTotals & { readonly last: RequestedPage | undefined };
 }
@@ -54,7 +56,7 @@ export type RequestedPage = ReturnType<typeof requestedPage>;
 /** A request and its response. */
 function requestedPage(
   request: PlannedRequest,
-  { received, bytes: size }: Awaited<ReturnType<typeof probePage>>,
+  { received, bytes: size }: { readonly received: ReceivedPage; readonly bytes: number },
   { next, last }: Pick<Description, 'next' | 'last'>,
 ) {
   const { contentType, reports, serviceTime, nextCursor: cursor, documentRoot, documentRootText, timing } = received;
@@ -119,23 +121,30 @@ export async function requestPages(
   const pages: SeenPage[] = [];
   const assertAdvances = createRepetitionCheck();
   let last: SeenPage | undefined;
+  let newest: SeenPage | undefined;
   let sum = zeroTotals;
   let previous: Parameters<typeof countEqualPages>[1];
   for (let next: PageRequest | undefined = first; next !== undefined;) {
     const request = (found.unanswered = plannedRequest(service, next));
     const sampler = createSampler(service.api);
-    const probed = await probePage(client, next, roots, {
+    const { received, bytes: size } = await probePage(client, next, roots, {
       runtime,
       notify,
       onChunk: (chunk) => sampler.add(chunk),
     });
     found.unanswered = undefined;
-    const page = requestedPage(request, probed, service.api);
+    if (received.kind === 'end') {
+      found.end = { request, status: received.status };
+      last = newest;
+      if (toEnd) found.walk = { ...sum, last: newest?.page };
+      break;
+    }
+    const page = requestedPage(request, { received, bytes: size }, service.api);
     const sample = sampler.read();
-    const compared = { ...probed.received, sha256: sample.sha256 };
+    const compared = { ...received, sha256: sample.sha256 };
     const equalPages = countEqualPages(compared, previous);
     previous = { ...compared, equalPages };
-    const seen = { page, sample, equalPages };
+    const seen = (newest = { page, sample, equalPages });
     const { cursor } = page.next;
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };

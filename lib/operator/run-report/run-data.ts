@@ -1,7 +1,7 @@
 /** The data of the page about a run, as JSON: the run, and its pages over time. Its sources contain no secrets. */
 
 import { createHistogram } from 'node:perf_hooks';
-import type { PageEntry, RunRef } from '../../core/model.ts';
+import type { LogEntry, PageEntry, RunRef } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
@@ -51,7 +51,8 @@ export async function readRunData({ log, store }: ExportTarget, view: RunView, o
   let series = new Map<number, Point>();
   let intervalMs = 1;
   const finder = createGapFinder(epochMsOf(view.startedAt));
-  for await (const entry of loggedPages(log, view)) {
+  for await (const entry of loggedEntries(log, view)) {
+    if (entry.kind === 'end') continue;
     addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
     while (series.size > maxPoints) {
       intervalMs *= 2;
@@ -79,8 +80,8 @@ export async function readRunData({ log, store }: ExportTarget, view: RunView, o
   };
 }
 
-/** The pages of the newest attempt of each slice. */
-async function* loggedPages(log: PageLog, { export: name, run }: RunRef): AsyncGenerator<PageEntry> {
+/** The entries of the newest attempt of each slice. */
+async function* loggedEntries(log: PageLog, { export: name, run }: RunRef): AsyncGenerator<LogEntry> {
   const ref = { export: name, run };
   const count = await log.lastSlice(ref);
   if (count === 0) yield* log.entries(ref);

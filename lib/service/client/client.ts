@@ -5,7 +5,7 @@
  */
 
 import { ExportError } from '../../core/errors.ts';
-import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
+import type { Clock, FetchOptions, PageRequest, Received, ReportService } from '../../core/ports.ts';
 import { type Auth, authKindOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Description } from '../api/description.ts';
 import { formOfNext, kindOf } from '../api/next/kinds.ts';
@@ -22,7 +22,7 @@ import { asContractError, type RequestedPage } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
 import { errorOfReaction } from './response/reaction-error.ts';
 import { type Reaction, reactionTo } from './response/reaction.ts';
-import { receiveEmptyPage, receivePage } from './response/receive-page.ts';
+import { receiveEmptyPage, receiveEnd, receivePage } from './response/receive-page.ts';
 import { httpRequest, pathOfRequest, type RequestSettings, sentCursor } from './request.ts';
 import type { Requested } from './response/response-status.ts';
 import { createThrottle } from './throttle.ts';
@@ -80,7 +80,7 @@ export function createServiceClient(
   const credentials = createCredentials(auth, apiKey, { ...connection, base, recentKeys, headerSettings: settings });
   const throttle = createThrottle(clock);
 
-  async function fetch(api: Description, request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {
+  async function fetch(api: Description, request: PageRequest, options: FetchOptions): Promise<Received> {
     const { signal } = options;
     signal?.throwIfAborted();
     using exchange = exchanges.begin(request.label, signal);
@@ -115,8 +115,8 @@ export function createServiceClient(
     };
     const { response, reaction } = answer;
     failIfNoPage(reaction, answer.facts, answer.excerpt);
-    if (reaction.kind !== 'page')
-      return await receiveEmptyPage(context, response, page, { ...options, isEnd: reaction.kind === 'end' });
+    if (reaction.kind === 'end') return receiveEnd(context, response, answer.facts, page);
+    if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
     const assertPage = (facts: PageFacts, quoted: () => string) => {
       const found = asContractError(context, () => reactionTo(facts, api, clock.now));
       if (found.kind !== 'page') failIfNoPage(found, facts, quoted());

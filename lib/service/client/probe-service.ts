@@ -47,7 +47,9 @@ export async function probeService(
   const { request } = definition;
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
   const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'page 1 of the next run' };
-  const { serviceTime, reports, timing } = (await probePage(service, page, roots, { runtime, notify })).received;
+  const { received } = await probePage(service, page, roots, { runtime, notify });
+  if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
+  const { serviceTime, reports, timing } = received;
   const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - epochMsOf(timing.requestedAt);
   return { reports, latencyMs: timing.latencyMs, clockLeadMs };
 }
@@ -106,7 +108,7 @@ async function requestPage(service: ReportService, request: PageRequest, roots: 
       }
     };
     const received = await service.fetch(request, { sink: count, signal: timeout.signal });
-    roots.assertProbe(request.label, received);
+    if (received.kind === 'page') roots.assertProbe(request.label, received);
     return { received, bytes };
   } finally {
     clearTimeout(timer);

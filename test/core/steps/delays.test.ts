@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';
-import { collect } from '../../support/builders.ts';
+import { loggedPages } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions } from '../../support/export/export-bench.ts';
 import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
@@ -13,7 +13,7 @@ async function entriesOf(bench: Bench, input = {}): Promise<readonly PageEntry[]
   const run = asRunId(end.result.run);
   const count = await bench.log.lastSlice({ export: name, run });
   const chains = count === 0 ? [{}] : Array.from({ length: count }, (_, index) => ({ slice: index + 1, attempt: 1 }));
-  return (await Promise.all(chains.map((chain) => collect(bench.log.entries({ export: name, run, ...chain }))))).flat();
+  return (await Promise.all(chains.map((chain) => loggedPages(bench.log, { export: name, run, ...chain })))).flat();
 }
 
 const delaysIn = (entries: readonly PageEntry[]): Delays[] =>

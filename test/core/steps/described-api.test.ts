@@ -38,7 +38,7 @@ function withCursorsInBodies(service: ReportService): ReportService & { readonly
     async fetch(request, options) {
       requests.push(request);
       const received = await service.fetch(request, { ...options, onNextCursor: undefined });
-      options.onNextCursor?.(received.nextCursor);
+      if (received.kind === 'page') options.onNextCursor?.(received.nextCursor);
       return received;
     },
   };
@@ -55,7 +55,7 @@ describe('a cursor in the body', () => {
     const fetch: ReportService['fetch'] = async (request, options) => {
       const received = await service.fetch(request, { ...options, onNextCursor: undefined });
       if (request.cursor !== null && (left -= 1) >= 0) throw new ExportError('CursorRejectedError', 'expired');
-      options.onNextCursor?.(received.nextCursor);
+      if (received.kind === 'page') options.onNextCursor?.(received.nextCursor);
       return received;
     };
     Object.assign(bench.deps, { service: { ...service, fetch } });

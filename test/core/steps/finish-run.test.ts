@@ -52,7 +52,7 @@ describe('the check of the store', () => {
         listed.resolve();
       },
     });
-    expect(await collect(storedEntries(deps, run))).toEqual(entries);
+    expect(await collect(storedEntries(deps, run, []))).toEqual(entries);
   });
 
   it('fails with the error of the store, even if that comes first', async () => {
@@ -66,7 +66,7 @@ describe('the check of the store', () => {
         throw new Error('the store cannot be listed');
       },
     });
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow('the store cannot be listed');
+    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow('the store cannot be listed');
   });
 
   it('stops listing if the log cannot be read, and fails once it has stopped', async () => {
@@ -89,7 +89,7 @@ describe('the check of the store', () => {
         }
       },
     });
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow('the log cannot be read');
+    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow('the log cannot be read');
     expect(listing).toBe('stopped');
   });
 });
@@ -213,7 +213,7 @@ describe('the inventory of a long run', () => {
 
   it('needs one listing if nothing has changed, in any order', async () => {
     const { deps, listings } = dependenciesFor(entry);
-    expect(await collect(storedEntries(deps, run))).toHaveLength(numbers.length);
+    expect(await collect(storedEntries(deps, run, []))).toHaveLength(numbers.length);
     expect(listings()).toBe(1);
   });
 
@@ -222,20 +222,20 @@ describe('the inventory of a long run', () => {
       if (page === 8_999 || page === 8_300) return undefined;
       return page === 8_400 ? { ...entry(page), revision: 'two' } : entry(page);
     });
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 8300 of run .* does not exist/);
+    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow(/^Page 8300 of run .* does not exist/);
     expect(listings()).toBe(2);
   });
 
   it('detects two changes whose sizes cancel out within one chunk', async () => {
     const { deps } = dependenciesFor((page) => ({ ...entry(page), bytes: page === 5 ? 6 : page === 6 ? 5 : page }));
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 5 of run .* has 6 bytes instead of 5/);
+    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow(/^Page 5 of run .* has 6 bytes instead of 5/);
   });
 
   it('reports a store that changes during the check', async () => {
     const { deps, listings } = dependenciesFor((page) =>
       page === 5_000 && listings() === 1 ? undefined : entry(page),
     );
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow(
+    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow(
       /^Page 4097 of run .*: this page, or one after it, changed during the check/,
     );
   });

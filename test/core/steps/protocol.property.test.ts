@@ -27,6 +27,8 @@ const plan = fc.record({
   otherDocuments: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 12 }),
   // Without it, nothing is known of page 1.
   isRootNamed: fc.boolean(),
+  // The end of the pages is a page, or a response that is none.
+  endStatus: fc.constantFrom(undefined, 204),
 });
 
 /** What must hold for every reader at every moment. */
@@ -59,6 +61,7 @@ describe('with crashes and retries', () => {
     const bench = anExportBench({
       reports,
       size: given.size,
+      endStatus: given.endStatus,
       limits: { iterationsPerExecution: given.iterationsPerExecution },
       crash,
       definition: given.isRootNamed ? { documentRoot: asDocumentRoot('reports') } : {},
@@ -99,6 +102,7 @@ describe('with crashes and retries', () => {
     const bench = anExportBench({
       reports,
       size: given.size,
+      endStatus: given.endStatus,
       limits: { iterationsPerExecution: given.iterationsPerExecution },
     });
     // No execution is reported as running, so each takes the run over when it starts.

@@ -3,12 +3,12 @@
 import { describe, expect, it } from 'vitest';
 import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
-import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
+import { asRunId, type ExportDefinition, type ExportState, type LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, PageStore, ReportService, Runtime } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import { aFetchedPage, at } from '../../support/builders.ts';
+import { aFetchedPage, at, someLimits } from '../../support/builders.ts';
 import {
   anExportBench,
   begin,
@@ -589,6 +589,27 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
     expect(slices).not.toHaveProperty('restarts');
     expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toEqual([]);
     expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+  });
+
+  it('starts no slice over again that a concurrent invocation has started over, and exported to its end', async () => {
+    const bench = aBench({ limits: { pagesPerInvocation: 25 } });
+    const { deps, begun, invoke } = await begunRun(bench, { ...sliced, parallel: 1 });
+    const next = await invoke({ ...begun }, { definition: { ...deps.definition, limits: someLimits() } });
+    const rejecting = bench.with({ script: failing('CursorRejectedError', ({ cursor }) => cursor !== null) }).service;
+    let isFirst = true;
+    const log = Object.assign(Object.create(bench.log) as Bench['log'], {
+      async replaceState(state: ExportState) {
+        if (!isFirst) return await bench.log.replaceState(state);
+        isFirst = false;
+        // The other invocation of the same execution has seen the same rejection, and is faster.
+        await bench.log.replaceState(state);
+        await exportPage(deps, { loop: next, execution: 'one' });
+        return false;
+      },
+    });
+    await invoke(next, { service: rejecting, log });
+    const result = completed(await bench.start(sliced));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
   });
 
   it('has its own restarts in each slice', async () => {

@@ -3,7 +3,7 @@ import type { ExportState, Instant, PageEntry } from '../../../lib/core/model.ts
 import {
   checksumOf,
   parseExportState,
-  parsePageEntry,
+  parseLogEntry,
   type RecordStore,
   sequenceOfPointer,
   type StoredRecord,
@@ -141,7 +141,7 @@ describe('a page-log entry', () => {
     (_, path) => {
       const entry = aFullEntry();
       for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
-        expect(() => parsePageEntry(entry, store, edited(changed, entry))).toThrow(
+        expect(() => parseLogEntry(entry, store, edited(changed, entry))).toThrow(
           conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with --restart/),
         );
       }
@@ -162,14 +162,14 @@ describe('a page-log entry', () => {
     ['emptyPages', { emptyPages: -1 }],
   ])('is rejected for its %s, even if its checksum matches', (field, changed) => {
     const entry = { ...aFullEntry(), ...changed };
-    expect(() => parsePageEntry(aFullEntry(), store, stored(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
+    expect(() => parseLogEntry(aFullEntry(), store, stored(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
   });
 
   it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }, { slice: 1, attempt: 1 }])(
     'of another page is rejected: %j',
     (other) => {
       const entry = aFullEntry();
-      expect(() => parsePageEntry({ ...entry, ...other }, store, stored(entry))).toThrow(
+      expect(() => parseLogEntry({ ...entry, ...other }, store, stored(entry))).toThrow(
         conflict(new RegExp(`it is the entry of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
       );
     },
@@ -184,13 +184,13 @@ describe('a page-log entry', () => {
     ['is no JSON', { json: '{"page', checksum: 'x' }, /JSON/],
     ['is nested too deeply', { json: nested, checksum: 'x' }, /stack/],
   ])('is rejected if it %s', (_, record, message) => {
-    expect(() => parsePageEntry(aFullEntry(), store, record)).toThrow(conflict(message));
+    expect(() => parseLogEntry(aFullEntry(), store, record)).toThrow(conflict(message));
   });
 
   it('accepts a service clock that is set to another era', () => {
     for (const serviceTime of ['+010000-01-01T00:00:00Z', '-000044-03-15T12:00:00Z', '0099-12-31T23:59:59.999Z']) {
       const entry = aFullEntry({ serviceTime: at(serviceTime) });
-      expect(parsePageEntry(entry, store, toStoredRecord(entry))).toEqual(entry);
+      expect(parseLogEntry(entry, store, toStoredRecord(entry))).toEqual(entry);
     }
   });
 });

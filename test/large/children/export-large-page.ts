@@ -118,7 +118,7 @@ const result: LargePageResult = {
   maxRssBytes: process.resourceUsage().maxRSS * 1_024,
   seconds: (performance.now() - startedAt) / 1_000,
   ...outcome,
-  logged: await log.last({ export: afterTinyPage.export, run: afterTinyPage.run as PageEntry['run'] }),
+  logged: (await log.last({ export: afterTinyPage.export, run: afterTinyPage.run as PageEntry['run'] })) as PageEntry,
   spooled: [...readdirSync(spool), ...openIn(spool)],
 };
 process.stdout.write(`${JSON.stringify(result)}\n`);

@@ -6,12 +6,12 @@ import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type ExportRequest } from '../../../lib/core/model.ts';
-import type { PageRequest } from '../../../lib/core/ports.ts';
+import type { PageRequest, Received } from '../../../lib/core/ports.ts';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { describeApi } from '../../../lib/service/api/description.ts';
 import { mediaTypesOf } from '../../../lib/service/api/page.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
-import { fetchPage } from '../../support/builders.ts';
+import { collect } from '../../support/builders.ts';
 import { describedWith, filled, readExchanges, type WrittenExchange, wireOf } from '../../support/service/exchanges.ts';
 import { type RawReply, startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, expectNoKey, pageRequest, trickyApiKey } from '../../support/service/service-client.ts';
@@ -81,8 +81,12 @@ async function carryOut({ parts, contract, given, client: settings, steps }: Wri
     ...(since && { since }),
     ...(until && { until }),
   };
-  const outcome = await fetchPage(client, request).then(
-    (page) => ({ message: '', facts: factsOf(page) }),
+  let body: readonly Uint8Array[] = [];
+  const sink = async (chunks: AsyncIterable<Uint8Array>) => {
+    body = await collect(chunks);
+  };
+  const outcome = await client.fetch(request, { sink }).then(
+    (received) => ({ message: '', facts: factsOf(received, Buffer.concat(body)) }),
     (error: unknown) => ({ message: messageOf(error, secrets).replaceAll(host, 'HOST'), facts: {} as Facts }),
   );
   return { ...outcome, requests: server.requests };
@@ -91,7 +95,9 @@ async function carryOut({ parts, contract, given, client: settings, steps }: Wri
 type Facts = Readonly<Record<string, unknown>>;
 type Outcome = Awaited<ReturnType<typeof carryOut>>;
 
-function factsOf({ nextCursor, reports, body, ...page }: Awaited<ReturnType<typeof fetchPage>>): Facts {
+function factsOf(received: Received, body: Buffer): Facts {
+  if (received.kind === 'end') return { end: received.status };
+  const { nextCursor, reports, ...page } = received;
   return {
     ...page,
     next: nextCursor,

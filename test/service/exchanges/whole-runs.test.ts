@@ -148,7 +148,9 @@ it('a page after the last one with status 204 is refused with the line to add, a
   const { run, message } = failed(first.end);
   expect(message).toContain('set last to {"status": 204}');
   const last = [{ at: '/next', is: null }, { status: 204 }];
-  expect(completed((await api.start({ last }, first.bench)).end)).toMatchObject({ run, reports: 1 });
+  const { bench, end } = await api.start({ last }, first.bench);
+  expect(completed(end)).toMatchObject({ run, pages: 1, reports: 1 });
+  expect([...bench.store.objects.keys()].filter((key) => key.includes('/page-'))).toHaveLength(1);
   expect(api.requested.filter(({ page }) => page === 1)).toHaveLength(1);
 });
 

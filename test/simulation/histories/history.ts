@@ -406,6 +406,7 @@ function observeExport(
     ...scenario.service,
     // Its vendor has corrected it by the end of the faults, so that every export can complete.
     upperBoundsAt: (at) => (at < faultsEndAt ? scenario.service.upperBounds : 'honored'),
+    endStatus: deployment.endStatus,
     needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
     dateUnitMs: dateUnitOf(deployment),
     onProof: (process, at, earlier) => checkProof(observations, { service }, process, at, earlier),

@@ -45,6 +45,8 @@ export interface DeploymentScenario {
   readonly describedApi?: DescribedApi | undefined;
   /** Whether requests can have an upper bound. Without one, there are no slices, no lag and no bounded runs. */
   readonly hasUpperBound: boolean;
+  /** The status of a response that is no page, and ends the pages of another API. Undefined: its last page does. */
+  readonly endStatus?: number | undefined;
   /** Whether requests have days instead of seconds: of an API with links. */
   readonly hasDays?: boolean;
   /** Named by the settings; undefined: learnt from the first run. */
@@ -171,6 +173,7 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     deployment: {
       ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
       describedApi: api,
+      endStatus: api === undefined ? undefined : drawEndStatus(seed),
       hasUpperBound,
       rootElement: api !== 'json body' && createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
     },
@@ -183,6 +186,12 @@ function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi
   const isContract = exports.some(({ settings }) => settings.format !== 'XML');
   if (!rng.chance(0.35) || isContract) return undefined;
   return rng.pick(['link', 'xml body', 'json body']);
+}
+
+/** Its own generator, too. */
+function drawEndStatus(seed: string): number | undefined {
+  const rng = createRng(seed, 'end of pages');
+  return rng.chance(0.2) ? rng.pick([204, 404]) : undefined;
 }
 
 function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, api: DescribedApi): ExportScenario {

@@ -31,6 +31,7 @@ export type Invariant =
   // The page log in DynamoDB: page-log.ts
   | 'a log entry never changes'
   | 'the page log has no gaps'
+  | 'a run ends only where the service has ended it'
   | 'cursors form a chain'
   | 'no page is logged after a cursor cycle closes'
   | 'a page is stored before it is logged'

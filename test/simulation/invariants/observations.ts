@@ -174,6 +174,7 @@ export interface Chain {
 }
 
 export interface LogEntry extends Chain {
+  readonly kind: 'page';
   readonly export: string;
   readonly run: string;
   readonly page: number;
@@ -192,6 +193,14 @@ export interface LogEntry extends Chain {
   readonly emptyPages: number;
   readonly failedAttempts?: number;
   readonly waitedSeconds?: number;
+}
+
+/** In the place of a page: the service has none for the cursor of the last page. */
+export interface EndEntry extends Pick<LogEntry, 'export' | 'run' | 'page' | 'slice' | 'attempt'> {
+  readonly kind: 'end';
+  readonly status: number;
+  readonly cursor: string | null;
+  readonly totals: { readonly reports: number | null; readonly bytes: number };
 }
 
 export interface Manifest {
@@ -284,18 +293,29 @@ export function requestedBounds(
   return { since: Math.floor(since / dateUnitMs) * dateUnitMs, until: Math.ceil(end / dateUnitMs) * dateUnitMs };
 }
 
-/** The page log of one attempt of a slice, in order. */
-export function entriesOfChain(
+function itemsOfChain(
   { dynamoDb }: Pick<Observations, 'dynamoDb'>,
   exportName: string,
   run: string,
   { slice, attempt }: Chain,
-): LogEntry[] {
+): (LogEntry | EndEntry)[] {
   const ofSlice = slice === undefined ? '' : `slice#${String(slice).padStart(4, '0')}.${attempt}#`;
   return dynamoDb()
     .items(partitionOf(exportName), `run#${run}#${ofSlice}page#`)
-    .map(recordOf<LogEntry>);
+    .map(recordOf<LogEntry | EndEntry>);
 }
+
+/** The logged pages of one attempt of a slice, in order. */
+export const entriesOfChain = (...chain: Parameters<typeof itemsOfChain>): LogEntry[] =>
+  itemsOfChain(...chain).filter((entry) => entry.kind === 'page');
+
+/** The end in the place of the page after the last one, if the log has it. */
+export const endOfChain = (...chain: Parameters<typeof itemsOfChain>): EndEntry | undefined =>
+  itemsOfChain(...chain).find((entry) => entry.kind === 'end');
+
+/** Whether the slice has its last page. */
+const isWholeChain = (...chain: Parameters<typeof itemsOfChain>): boolean =>
+  endOfChain(...chain) !== undefined || entriesOfChain(...chain).at(-1)?.nextCursor === null;
 
 /** The page log of a run, in the order of its manifest. */
 export const entriesOf = (observations: Observations, exportName: string, run: string): LogEntry[] =>
@@ -303,9 +323,7 @@ export const entriesOf = (observations: Observations, exportName: string, run: s
 
 /** Whether each slice of the run has its last page. */
 export const isWhole = (observations: Observations, exportName: string, run: string): boolean =>
-  chainsOf(observations, run).every(
-    (chain) => entriesOfChain(observations, exportName, run, chain).at(-1)?.nextCursor === null,
-  );
+  chainsOf(observations, run).every((chain) => isWholeChain(observations, exportName, run, chain));
 
 export const sha256Of = (body: Buffer | string): string => createHash('sha256').update(body).digest('hex');
 

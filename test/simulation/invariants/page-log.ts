@@ -1,6 +1,8 @@
 /** Checks each entry before it is added to the page log. */
 
 import {
+  endOfChain,
+  type EndEntry,
   entriesOfChain,
   findServedPage,
   holdsCursor,
@@ -17,7 +19,7 @@ export function checkLogEntry(
   observations: Observations,
   seen: Seen,
   { name, service }: ObservedExport,
-  entry: LogEntry,
+  entry: LogEntry | EndEntry,
   isReplacement: boolean,
 ): void {
   const { world, prefix, s3, writer, hasSeenForeign } = observations;
@@ -27,10 +29,15 @@ export function checkLogEntry(
     return;
   }
   const last = entriesOfChain(observations, name, entry.run, entry).at(-1);
-  if (entry.page !== (last?.page ?? 0) + 1) {
+  const end = endOfChain(observations, name, entry.run, entry);
+  if (entry.page !== (last?.page ?? 0) + 1 || end !== undefined) {
     world.violate('the page log has no gaps', `${label} after page ${last?.page ?? 0}`);
   }
   if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
+  if (entry.kind === 'end') {
+    checkEnd(observations, label, service, { entry, last });
+    return;
+  }
   if (entry.emptyPages !== (entry.reports === 0 ? (last?.emptyPages ?? 0) + 1 : 0)) {
     world.violate('the page log agrees with the stored pages', `${label}: ${entry.emptyPages} pages without reports`);
   }
@@ -51,6 +58,19 @@ export function checkLogEntry(
   if (seen.firstPagesAt.has(entry.run)) return;
   seen.firstPagesAt.set(entry.run, world.time.now());
   checkFirstPage(observations, seen, { name, service }, entry.run);
+}
+
+/** A run ends early if what ends it is not what the service says of the cursor of its last page. */
+function checkEnd(
+  { world }: Observations,
+  label: string,
+  service: ObservedExport['service'],
+  { entry, last }: { readonly entry: EndEntry; readonly last: LogEntry | undefined },
+): void {
+  if (last === undefined || entry.cursor === null || !service.hasEnded(entry.cursor, entry.status)) {
+    world.violate('a run ends only where the service has ended it', label);
+  }
+  if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
 }
 
 /** An entry has delays of its own execution only: no other one passes delays on to it. */

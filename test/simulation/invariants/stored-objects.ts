@@ -8,11 +8,13 @@ import {
   chainsOf,
   contentOf,
   cutsOf,
+  endOfChain,
   entriesOfChain,
   findServedPage,
   holdsCursor,
   isChangedTooLate,
   isStored,
+  isWhole,
   type LogEntry,
   keyOfPage,
   type Manifest,
@@ -147,7 +149,7 @@ function checkManifest(
   const chains = chainsOf(observations, manifest.run).map((chain) =>
     entriesOfChain(observations, name, manifest.run, chain),
   );
-  if (run === undefined || chains.some((entries) => entries.at(-1)?.nextCursor !== null)) {
+  if (run === undefined || !isWhole(observations, name, manifest.run)) {
     world.violate('only a complete run is published', key);
     return;
   }
@@ -187,6 +189,9 @@ function checkManifest(
   for (const stored of observations.s3().objects.keys()) {
     if (!stored.startsWith(`${folder}/page-`) || entries.some((entry) => prefix + entry.key === stored)) continue;
     if (isChangedTooLate(observations, stored) || isOfEarlierAttempt(observations, manifest.run, stored)) continue;
+    // Another attempt has received a page where the end was logged.
+    const end = endOfChain(observations, name, manifest.run, chainOfKey(stored));
+    if (end !== undefined && stored === keyOfPage(stored, end.page)) continue;
     world.violate('no page in the folder of a run is missing from its manifest', `${key}: ${stored}`);
   }
   checkReports(observations, seen, observed, key, manifest.run, servedSlices);

@@ -13,6 +13,7 @@ import {
   boundsOf,
   type Completion,
   exportOf,
+  type EndEntry,
   type LogEntry,
   type Manifest,
   type Observations,
@@ -164,7 +165,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         if (sk === 'state') starts.onState(observed, state, previous);
         if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
       } else {
-        const entry = recordOf<LogEntry>(item);
+        const entry = recordOf<LogEntry | EndEntry>(item);
         checkLogEntry(observations, seen, observed, entry, existing !== undefined);
       }
     },

@@ -250,14 +250,14 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/export-page.ts#outcomeAfter',
     replace: 'progress.isComplete',
     with: 'progress.isComplete || (iteration.run.slices === undefined && progress.totals.pages === 2)',
-    also: [{ at: 'lib/core/storage/manifest.ts#assertEnd', replace: 'end.nextCursor !== null ||', with: '' }],
+    also: [{ at: 'lib/core/storage/manifest.ts#assertEnd', replace: '!endsChain(end) ||', with: '' }],
   },
   {
     name: 'a page in the folder of a run that was never logged is ignored',
     violates: 'no page in the folder of a run is missing from its manifest',
     at: 'lib/core/steps/inventory.ts#storedEntries',
-    replace: 'if (chunk !== undefined) throw await conflictIn(chunk, deps, run);',
-    with: `const problem = chunk === undefined ? undefined : await conflictIn(chunk, deps, run);
+    replace: 'if (chunk !== undefined) throw await conflictIn(chunk, deps, counted);',
+    with: `const problem = chunk === undefined ? undefined : await conflictIn(chunk, deps, counted);
       if (problem?.message.includes('never logged') === false) throw problem;`,
   },
   {
@@ -420,7 +420,7 @@ export const mutants: readonly Mutant[] = [
     also: [
       {
         at: 'lib/core/steps/finish-run.ts#readContent',
-        replace: '(run.slices !== undefined && !isLastPage(last))',
+        replace: '(run.slices !== undefined && !endsChain(last))',
         with: 'false',
       },
       {
@@ -428,7 +428,7 @@ export const mutants: readonly Mutant[] = [
         replace: '(isComplete || run.slices === undefined)',
         with: '(isComplete || complete.length > 0)',
       },
-      { at: 'lib/core/storage/manifest.ts#assertEnd', replace: 'end.nextCursor !== null ||', with: '' },
+      { at: 'lib/core/storage/manifest.ts#assertEnd', replace: '!endsChain(end) ||', with: '' },
     ],
   },
   {

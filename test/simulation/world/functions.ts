@@ -92,13 +92,14 @@ export function writtenService({
   hasUpperBound,
   rootElement,
   hasDays,
+  endStatus,
 }: DeploymentScenario): object {
   const send = { [`X-${vendor}-API-KEY`]: apiKeyField === '' ? '{secret}' : `{secret.${apiKeyField}}` };
   return {
     baseUrl,
     ...(describedApi === undefined
       ? { vendor, send, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
-      : { api: descriptionOf(describedApi, { kind: 'key', send }, { cursorIn, hasUpperBound, hasDays }) }),
+      : { api: descriptionOf(describedApi, { kind: 'key', send }, { cursorIn, hasUpperBound, hasDays, endStatus }) }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(rate === undefined
       ? {}

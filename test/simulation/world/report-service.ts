@@ -67,6 +67,8 @@ export interface SimulatedService {
   respond(request: ServiceRequest, site: string, process: Process): ServiceResponse;
   /** Every complete page served for this cursor. */
   servedPages(cursor: string | null): readonly ServedPage[];
+  /** Whether it has answered this cursor with the status that ends the pages. */
+  hasEnded(cursor: string, status: number): boolean;
   /** The responses to requests of the process for an empty interval. */
   proofs(processId: string): readonly Proof[];
   /** Whether its requests must have an upper bound. */
@@ -115,6 +117,8 @@ export interface ServiceOptions {
   readonly knowsRoot: (process: Process) => boolean;
   readonly maxLatencyMs: number;
   readonly pageSize: number;
+  /** Every page with reports has a cursor, and that of the last page is answered with this status. */
+  readonly endStatus: number | undefined;
 }
 
 const hour = 3_600_000;
@@ -142,6 +146,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const cycles = new Map<string, string>();
   /** Cursors that have been answered with a page. */
   const used = new Set<string>();
+  /** Cursors that have been answered with the end. */
+  const ended = new Set<string>();
   const proofs = new Map<string, Proof[]>();
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
@@ -181,9 +187,14 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
-    const { content, page: servedPage } = createPage(request, received, position, rng, query);
+    const created = createPage(request, received, position, rng, query);
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     const headers = dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1));
+    if (created === 'end') {
+      const end = writeEnd(options.endStatus);
+      return { ...end, headers: { ...headers, ...end.headers }, latencyMs };
+    }
+    const { content, page: servedPage } = created;
     const respondWith = (written: Pick<ServiceResponse, 'headers' | 'body'>): ServiceResponse => {
       const framed = {
         ...written,
@@ -218,7 +229,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     position: CursorPosition | undefined,
     rng: Rng,
     query: string,
-  ): { readonly content: PageContent; readonly page: ServedPage } {
+  ): { readonly content: PageContent; readonly page: ServedPage } | 'end' {
     const since = Date.parse(filter.date.gte);
     const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
     const { lt } = filter.date;
@@ -227,10 +238,14 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const end = upperBounds === 'ignored' ? Number.POSITIVE_INFINITY : until + (upperBounds === 'included' ? 1 : 0);
     const matching = timeline.matching(since, asOf).filter(({ date }) => date < end);
     const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
+    if (cursor !== null && remaining.length === 0 && options.endStatus !== undefined) {
+      ended.add(cursor);
+      return 'end';
+    }
     const reports = remaining.slice(0, size);
     const last = reports.at(-1);
     let nextCursor: string | null = null;
-    if (reports.length < remaining.length && last !== undefined) {
+    if (last !== undefined && (reports.length < remaining.length || options.endStatus !== undefined)) {
       const previousCursors = cursor === null ? [] : [...(position?.previousCursors ?? []), cursor];
       const next: CursorPosition = {
         since,
@@ -322,12 +337,19 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     dateUnitMs: options.dateUnitMs,
     requestCount: () => requestCount,
     servedPages: (cursor) => served.get(cursor) ?? [],
+    hasEnded: (cursor, status) => status === options.endStatus && ended.has(cursor),
     proofs: (processId) => proofs.get(processId) ?? [],
   };
 }
 
 export const headerOf = ({ headers }: ServiceRequest, name: string): string | undefined =>
   Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1];
+
+/** A response that is no page, and ends the pages. */
+const writeEnd = (status = 204): ServiceResponse =>
+  status === 204
+    ? { status, headers: {}, body: Buffer.of() }
+    : { status, headers: { 'content-type': 'application/json' }, body: Buffer.from('{"code": "no more pages"}\n') };
 
 const errorResponse = (status: number, headers: ServiceResponse['headers'] = {}): ServiceResponse => ({
   status,

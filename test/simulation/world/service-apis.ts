@@ -4,6 +4,7 @@
  */
 
 import type { ApiProps } from '../../../lib/settings/props.ts';
+import type { ConditionPart } from '../../../lib/service/api/condition.ts';
 import type { DeploymentScenario } from '../histories/scenario.ts';
 import { headerOf, type ServiceRequest, type ServiceResponse } from './report-service.ts';
 import type { Rng } from './rng.ts';
@@ -52,8 +53,18 @@ const jsonType = { 'content-type': 'application/json' };
 export function descriptionOf(
   api: DescribedApi,
   auth: ApiProps['auth'],
-  { cursorIn, hasUpperBound, hasDays }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays'>,
+  {
+    cursorIn,
+    hasUpperBound,
+    hasDays,
+    endStatus,
+  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus'>,
 ): ApiProps {
+  /** With the condition for a page that is the last one by itself. */
+  const lastOr = (page: ConditionPart) =>
+    endStatus === undefined
+      ? undefined
+      : [page, endStatus === 204 ? { status: 204 } : { status: endStatus, ...endOfPages }];
   const xml = { format: 'xml', reports: '/reports/report' } as const;
   if (api === 'link') {
     const query = {
@@ -67,6 +78,7 @@ export function descriptionOf(
       ...(hasDays ? { dates: { form: 'date', zone: 'UTC' } } : {}),
       auth,
       next: { from: 'link' },
+      last: lastOr({ header: 'link', is: null }),
       page: xml,
     };
   }
@@ -76,14 +88,21 @@ export function descriptionOf(
     request: { method: 'POST', path, body: { filter, format: 'ANY', container: 'NONE', size: '{size}' } },
     auth,
     ...(api === 'xml body'
-      ? { next: { from: 'body', at: '/reports/@next', to }, page: xml }
+      ? {
+          next: { from: 'body', at: '/reports/@next', to },
+          last: lastOr({ at: '/reports/@next', is: null }),
+          page: xml,
+        }
       : {
           next: { from: 'body', at: '/next', to },
-          last: { at: '/more', is: false },
+          last: lastOr({ at: '/more', is: false }) ?? { at: '/more', is: false },
           page: { format: 'json', reports: '/reports/*' },
         }),
   };
 }
+
+/** What the end of the pages says, unless it has status 204. */
+const endOfPages = { at: '/code', is: 'no more pages' } as const;
 
 function readPost(request: ServiceRequest): ExportRequest | string {
   const { method, path: target, body } = request;

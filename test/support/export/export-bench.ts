@@ -23,6 +23,8 @@ export interface BenchOptions {
   readonly reports?: readonly ScriptedReport[];
   readonly script?: Script;
   readonly size?: number;
+  /** The end of the pages has this status, and is no page. */
+  readonly endStatus?: number | undefined;
   readonly limits?: Partial<RunLimits>;
   readonly definition?: Partial<ExportDefinition>;
   readonly crash?: CrashPoint;
@@ -89,7 +91,12 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     clock: { now: Date.UTC(2026, 10, 20, 2), executions: 0, random: 0 },
     name: undefined,
   };
-  const service = scriptedService(options.reports ?? someReports(5), options.script, () => clock.now);
+  const service = scriptedService(
+    options.reports ?? someReports(5),
+    options.script,
+    () => clock.now,
+    options.endStatus,
+  );
   const events: ExportEvent[] = [];
   const slept: number[] = [];
   const running = new Set<string>();

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
-import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
+import type { ExportState, LogEntry, StoredPage } from '../../../lib/core/model.ts';
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
 import type { SlotHolder, SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
 import type { SharedRecord } from '../../../lib/core/slots/shared-record.ts';
@@ -110,7 +110,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
 
 export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
   const exportStates = new Map<string, ExportState>();
-  const chains = new Map<string, PageEntry[]>();
+  const chains = new Map<string, LogEntry[]>();
   const keyOf = ({ export: name, run, slice = 0, attempt = 0 }: ChainRef) =>
     JSON.stringify([name, run, slice, attempt]);
   const entriesOf = (chain: ChainRef) => chains.get(keyOf(chain)) ?? [];

@@ -48,10 +48,12 @@ export const someReports = (count: number): ScriptedReport[] =>
 /** The service honors the upper bound. */
 const upperBoundOf = ({ until }: PageRequest): number => (until === undefined ? Infinity : Date.parse(until));
 
+/** With `endStatus`, every page with reports has a cursor, and that of the last page is answered with this status. */
 export function scriptedService(
   reports: readonly ScriptedReport[],
   script: Script = () => undefined,
   now: () => number = () => Date.UTC(2026, 10, 20, 2),
+  endStatus?: number,
 ): ScriptedService {
   const requests: PageRequest[] = [];
   return {
@@ -73,9 +75,12 @@ export function scriptedService(
         return ms >= Date.parse(request.since) && ms < until;
       });
       const position = request.cursor === null ? 0 : Number.parseInt(request.cursor.split('-').at(-1) ?? '', 16);
-      const end = position + (request.request.size ?? 100);
-      const page = matching.slice(position, end);
-      const nextCursor = end < matching.length ? cursorAt(end) : null;
+      if (endStatus !== undefined && request.cursor !== null && position >= matching.length)
+        return { kind: 'end', status: endStatus };
+      const page = matching.slice(position, position + (request.request.size ?? 100));
+      const end = position + page.length;
+      const hasCursor = end < matching.length || (endStatus !== undefined && page.length > 0);
+      const nextCursor = hasCursor ? cursorAt(end) : null;
       const serviceTime = at('2026-11-20T01:59:59Z');
       const parts = { body: pageXml(page), reports: page.length, nextCursor, serviceTime };
       return await respond(aFetchedPage(parts));

@@ -94,8 +94,8 @@ function reactionToPage(facts: PageFacts, when: When): Reaction {
 /** A response whose status is not that of a page. */
 function reactionToStatus(facts: PageFacts, when: When, last: Condition | undefined): Reaction {
   const asked = { pageStatuses: facts.statuses, onlyPresent: true };
-  if (holds(when.empty, facts, asked)) return { kind: 'empty' };
   if (!facts.isFirst && holds(last, facts, asked)) return { kind: 'end' };
+  if (holds(when.empty, facts, asked)) return { kind: 'empty' };
   return isKeyRejected(facts.status) ? { kind: 'credentials' } : { kind: 'status' };
 }
 

@@ -1,7 +1,7 @@
 /** Reads a response with the status of a page: it must prove that it is a complete page, and say what follows. */
 
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
-import type { Clock, FetchOptions, ReceivedPage } from '../../../core/ports.ts';
+import type { Clock, FetchOptions, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
 import { type Condition, evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
@@ -151,14 +151,12 @@ export async function receiveEmptyPage(
   context: ErrorContext,
   response: Response,
   page: RequestedPage,
-  options: Pick<PageOptions, 'sink' | 'onNextCursor'> & { readonly isEnd: boolean },
+  options: Pick<PageOptions, 'sink' | 'onNextCursor'>,
 ): Promise<ReceivedPage> {
   const { api, isFirst } = page;
   response.body.destroy();
   const facts = { ...factsOf(context, page, response), isEmpty: true, mayBeSilent: isFirst, reports: 0 };
-  const next: Next = options.isEnd
-    ? { kind: 'last' }
-    : asContractError(context, () => kindOf(api.next).read(facts, api));
+  const next = asContractError(context, () => kindOf(api.next).read(facts, api));
   const nextCursor = cursorOfNext(context, next);
   options.onNextCursor?.(nextCursor);
   await options.sink((async function* () {})());
@@ -173,7 +171,21 @@ export async function receiveEmptyPage(
   };
 }
 
+/** The response is no page: the page before was the last one. @throws ContractError if it names a next page */
+export function receiveEnd(
+  context: ErrorContext,
+  { body }: Response,
+  facts: PageFacts,
+  { api }: RequestedPage,
+): ReceivedEnd {
+  body.destroy();
+  const next = asContractError(context, () => kindOf(api.next).read(facts, api));
+  if (next.kind !== 'last') throw contractError(context, 'it ends the pages, and names a next page');
+  return { kind: 'end', status: facts.status };
+}
+
 const received = ({ headers, timing }: Response) => ({
+  kind: 'page' as const,
   serviceTime: readServiceTime(headers.date, timing.latencyMs),
   timing,
 });
