@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { createRenewedSecret, isExchanging } from '../../lib/local/renewed-secret.ts';
-import { expectNoKey, failureOf } from '../support/service/service-client.ts';
+import { failureOf } from '../support/service/service-client.ts';
 import { replaceInFs } from '../support/replaced-fs.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -40,7 +40,7 @@ describe('a refresh token on this machine', () => {
     const [file = '', ...others] = await filesOf(out.path);
     expect(others).toEqual([]);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
-    expect(await readFile(file, 'utf8')).toBe('{"refresh_token":"second","access_token":"of second"}');
+    expect(JSON.parse(await readFile(file, 'utf8'))).toEqual({ refresh_token: 'second', access_token: 'of second' });
     expect(JSON.parse(await open(out.path, consent('first', 'a new secret')).get())).toMatchObject({
       client_secret: 'a new secret',
       refresh_token: 'second',
@@ -144,15 +144,5 @@ describe('a refresh token on this machine', () => {
       name: 'ConfigurationError',
       message: expect.stringMatching(/^Could not read .*\.tokens.*: permission denied\. Give this user access/),
     });
-  });
-
-  it('is missing if the file is damaged: the error quotes none of it', async () => {
-    await using out = await temporaryDirectory();
-    await open(out.path, consent('first')).update(to('second-token-0123456789'));
-    const [file = ''] = await filesOf(out.path);
-    await writeFile(file, '{"refresh_token":"second-token-0123456789"');
-    const error = await failureOf(open(out.path, consent('first')).get());
-    expect(error.name).toBe('ConfigurationError');
-    expectNoKey(error, 'second-token-0123456789');
   });
 });

@@ -227,20 +227,12 @@ describe('the end of a start', () => {
         '  manifest   out[31m/m',
       ],
     ],
-    ['that is skipped', undefined, { status: 'skipped', reason: 'it runs' }, 0, ['Skipped: daily', '  it runs']],
     [
       'that is no longer followed',
       seven,
       startedEnd('daily'),
       130,
       ['In progress: daily', `  run        ${run}`, '  execution  arn:execution:daily', status],
-    ],
-    [
-      'interrupted before its first page',
-      undefined,
-      { status: 'interrupted' },
-      130,
-      ['Interrupted: daily (before page 1 was stored)', '  Run again to continue.'],
     ],
     [
       'interrupted with slices',
@@ -257,17 +249,6 @@ describe('the end of a start', () => {
       [
         `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
         '  RequestRejectedError: not XML. Start with --restart',
-      ],
-    ],
-    [
-      'whose run is abandoned',
-      seven,
-      failed({ resumable: false, message: 'no' }),
-      1,
-      [
-        `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
-        '  RequestRejectedError: no',
-        '  Nothing was published, and the run is abandoned. The next start begins a new run.',
       ],
     ],
     [

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Runtime } from '../../lib/core/ports.ts';
+import type { acquireExportLock } from '../../lib/local/lock.ts';
 import type { Api } from '../../lib/service/api/description.ts';
 import type { SimulatedStack } from '../support/aws/simulated-stack.ts';
 import type { FaultScript } from '../support/service/faults.ts';
@@ -43,6 +44,8 @@ export function openPlace() {
     env: { REPORT_EXPORT_API_KEY: apiKey } as Record<string, string>,
     service: undefined as Simulator | undefined,
     stack: undefined as SimulatedStack | undefined,
+    /** Held by another process. */
+    lock: undefined as ReturnType<typeof acquireExportLock>,
     faults: (() => undefined) as FaultScript,
     /** Called with what a command prints. */
     onOutput: (_text: string) => {},

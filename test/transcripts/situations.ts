@@ -2,13 +2,22 @@
 
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { acquireExportLock } from '../../lib/local/lock.ts';
 import { apiSchema } from '../../lib/service/api/description.ts';
 import { nightly } from '../support/aws/mocked-stack.ts';
 import { simulateStack } from '../support/aws/simulated-stack.ts';
-import { always, errorResponse, type Fault, type FaultScript, onPage, throttled } from '../support/service/faults.ts';
+import {
+  always,
+  errorResponse,
+  type Fault,
+  type FaultScript,
+  malformedXml,
+  onPage,
+  throttled,
+} from '../support/service/faults.ts';
 import type { Place } from './place.ts';
 
-type Effect = (place: Place, ...values: string[]) => void | Promise<void>;
+type Effect = (place: Place, ...values: string[]) => unknown;
 
 const unitMs: Readonly<Record<string, number>> = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000 };
 const everyTime = { times: Number.POSITIVE_INFINITY };
@@ -55,15 +64,21 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
       database.prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`).run(name);
     },
   ],
+  [/^Its page (\d+) is not XML$/, (place, page) => setFaults(place, onPage(Number(page), malformedXml, everyTime))],
+  [
+    /^Another process exports (\S+) to (\S+)$/,
+    (place, name = '', out = '') => (place.lock = acquireExportLock(out, name)),
+  ],
+  [/^That process ends$/, ({ lock }) => lock?.release()],
   [/^It works again$/, (place) => setFaults(place, () => undefined)],
   [/^The service is down$/, async (place) => await place.service?.close()],
   [/^The service is up again$/, async (place) => await place.startService()],
   [
-    /^Ctrl-C while it waits for page 2$/,
-    (place) => {
-      setFaults(place, onPage(2, { until: new Promise(() => {}) }, everyTime));
+    /^Ctrl-C while it waits for page ([12])$/,
+    (place, page) => {
+      setFaults(place, onPage(Number(page), { until: new Promise(() => {}) }, everyTime));
       place.onOutput = (text) => {
-        if (!text.includes('Page 1 ')) return;
+        if (!text.includes(page === '1' ? 'exporting' : 'Page 1 ')) return;
         place.onOutput = () => {};
         setFaults(place, () => undefined);
         place.pressCtrlC();
@@ -110,7 +125,7 @@ export async function applySituation(text: string, place: Place): Promise<void> 
   const sentence = text.replace(/\.$/, '');
   for (const [expression, effect] of situations) {
     const found = expression.exec(sentence);
-    if (found !== null) return await effect(place, ...found.slice(1));
+    if (found !== null) return void (await effect(place, ...found.slice(1)));
   }
   throw new Error(`situations.ts has no situation "${sentence}"`);
 }
