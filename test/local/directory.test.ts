@@ -90,28 +90,6 @@ describe('a local deployment', () => {
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
   });
 
-  it('counts a request after a Retry-After as an attempt, if these are limited', async () => {
-    await using directory = await temporaryDirectory();
-    const reports = inMemoryReports(someReports(5));
-    await using service = await startSimulator({
-      vendor: 'ACME',
-      apiKey: 'the-key',
-      reports,
-      faults: () => throttled('9'),
-    });
-    const settings = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME' } });
-    const options = { ...optionsFor(directory.path), runtime: aFastClock() };
-    const start = async (maxAttempts: number) =>
-      await startLocalExport(options, settings, {}, { ...startOptions, maxAttempts });
-    expect(await start(1)).toMatchObject({
-      status: 'failed',
-      failed: { message: expect.stringMatching(/a wait of 9 s/) },
-    });
-    expect(service.exchanges).toHaveLength(1);
-    expect(await start(2)).toMatchObject({ status: 'failed' });
-    expect(service.exchanges).toHaveLength(3);
-  });
-
   it('stores pages that travelled compressed as they were, and says in the manifest how small they were', async () => {
     await using directory = await temporaryDirectory();
     const reports = inMemoryReports(someReports(40));
@@ -191,19 +169,6 @@ describe('a local deployment', () => {
     const end = await startLocalExport(options, settings, bounds, { ...startOptions, emit });
     expect(end.status).toBe('completed');
     expect(await Promise.all(states)).toEqual([inProgress, inProgress]);
-  });
-
-  it('knows whether a process is running an export', async () => {
-    await using directory = await temporaryDirectory();
-    const options = optionsFor(directory.path, simulated('a'));
-    await startLocalExport(options, simulated('a'), {}, startOptions);
-    await using deployment = openLocalDeployment(options);
-    const { executions } = await deployment.open('a');
-    expect(await executions.status('local:x')).toBe('unknown');
-    const lock = acquireExportLock(directory.path, 'a');
-    expect(await executions.status('local:x')).toBe('running');
-    lock?.release();
-    expect(await executions.status('local:x')).toBe('unknown');
   });
 
   it('skips bounds that another process is exporting, and refuses others until it has ended', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { type Plan, planRun } from '../../lib/operator/plan-run.ts';
 import type { StartRequest } from '../../lib/core/start/start-input.ts';
-import { anExportRequest, at, loggedPages } from '../support/builders.ts';
+import { at } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { failsAt, someReports } from '../support/export/scripted-service.ts';
@@ -18,29 +18,6 @@ async function aFailedRun(): Promise<Bench> {
 }
 
 describe('the plan of a new run', () => {
-  const initial = at('2026-11-01T00:00:00Z');
-  it.each([
-    ['every report', { from: 'watermark', overlapMs: 0 } as const, '1970-01-01T00:00:00Z'],
-    ['since.initial', { from: 'watermark', initial, overlapMs: 0 } as const, initial],
-  ])('starts a first run with %s', async (reason, since, expected) => {
-    expect(await plan(anExportBench({ definition: { since } }))).toMatchObject({
-      act: 'start',
-      since: expected,
-      reason: expect.stringContaining(reason),
-    });
-  });
-
-  it('starts the next run at the watermark minus the overlap', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 900_000 } } });
-    await bench.start();
-    expect(await plan(bench)).toMatchObject({
-      act: 'start',
-      since: '2026-11-20T01:44:59Z',
-      reason: 'the watermark 2026-11-20T01:59:59Z minus the overlap of 900 s',
-      abandons: null,
-    });
-  });
-
   it('names the run that a restart abandons', async () => {
     const bench = await aFailedRun();
     const { active } = await bench.state();
@@ -49,20 +26,6 @@ describe('the plan of a new run', () => {
 });
 
 describe('the plan of an unfinished run', () => {
-  it('resumes it with its next page and cursor', async () => {
-    const bench = await aFailedRun();
-    const { active } = await bench.state();
-    const [last] = active ? await loggedPages(bench.log, active) : [];
-    expect(await plan(bench)).toMatchObject({
-      act: 'resume',
-      run: active?.run,
-      since: active?.since,
-      reason: `run ${active?.run} failed (RequestRejectedError) and is resumed`,
-      page: 2,
-      next: { request: active?.request, cursor: last?.nextCursor },
-    });
-  });
-
   it.each([
     [19, 3],
     [4, null],
@@ -94,42 +57,12 @@ describe('the plan of an unfinished run', () => {
     expect((await bench.start()).status).toBe('completed');
     expect(bench.service.requests[requestsBefore]?.cursor).toBe(cursorOf(planned));
   });
-
-  it('skips while its execution is running', async () => {
-    const bench = await aFailedRun();
-    const { active } = await bench.state();
-    bench.running.add(active?.execution ?? '');
-    expect(await plan(bench)).toMatchObject({
-      act: 'skip',
-      reason: expect.stringContaining('still exporting') as unknown as string,
-    });
-  });
-
-  it('refuses settings that contradict it, and says what to do', async () => {
-    const bench = await aFailedRun();
-    const other = bench.with({ definition: { request: anExportRequest({ size: 3 }) } });
-    expect(await plan(other)).toMatchObject({
-      act: 'refuse',
-      reason: expect.stringMatching(/size was 2 and is now 3.*--restart/),
-    });
-  });
 });
 
 describe('the plan of a run with several slices', () => {
   const bounds = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-01T00:05:00Z') };
   const input = { ...bounds, parallel: 2, slice: 'PT2M' };
   const slices = { count: 3, lengthSeconds: 120, parallel: 2 };
-
-  it('has the cuts', async () => {
-    expect(await plan(anExportBench(), input)).toMatchObject({
-      act: 'start',
-      ...bounds,
-      bounded: true,
-      slices: { ...slices, done: 0 },
-      slice: 1,
-      next: { since: bounds.since, until: '2026-11-01T00:02:00Z' },
-    });
-  });
 
   it('resumes it with the next page of its oldest slice that is not done', async () => {
     const bench = anExportBench({

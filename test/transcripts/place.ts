@@ -17,7 +17,9 @@ const apiKey = 'the-key-of-the-service';
 /** A place without a service and a stack, at two o'clock on a Friday. */
 export function openPlace() {
   let now = Date.UTC(2026, 10, 20, 2);
+  let command = '';
   let randomCalls = 0;
+  const occurrences = new Map<string, number>();
   let interruption = new AbortController();
   const reports = inMemoryReports([]);
   let reportCount = 0;
@@ -36,7 +38,8 @@ export function openPlace() {
     },
     randomHex(length) {
       randomCalls += 1;
-      return createHash('sha256').update(`${randomCalls}`).digest('hex').slice(0, length);
+      const seed = `${command} ${occurrences.get(command)} ${randomCalls}`;
+      return createHash('sha256').update(seed).digest('hex').slice(0, length);
     },
   };
   const place = {
@@ -53,8 +56,14 @@ export function openPlace() {
     advance: (ms: number) => {
       now += ms;
     },
-    /** The signal of Ctrl-C for the next command. */
-    beginCommand(): AbortSignal {
+    /**
+     * Returns the signal of Ctrl-C for the command. Its random numbers depend on the command alone, so that another
+     * one before it changes none of them.
+     */
+    beginCommand(text: string): AbortSignal {
+      command = text;
+      randomCalls = 0;
+      occurrences.set(text, (occurrences.get(text) ?? 0) + 1);
       interruption = new AbortController();
       return interruption.signal;
     },

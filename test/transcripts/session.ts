@@ -115,7 +115,7 @@ async function runHere(command: string, place: Place): Promise<Ended> {
     env: place.env,
     stdout: terminal('stdout'),
     stderr: terminal('stderr'),
-    signal: place.beginCommand(),
+    signal: place.beginCommand(command),
     runtime: place.runtime,
     program: 'report-exporter',
   });
