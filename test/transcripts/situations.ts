@@ -50,12 +50,12 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
     (place, status, page) => setFaults(place, onPage(Number(page), errorResponse(Number(status)), everyTime)),
   ],
   [
-    /^It responds once with (\d+) to page (\d+)$/,
-    (place, status, page) => setFaults(place, once(page, errorResponse(Number(status)))),
+    /^It responds once with (\d+) to each page$/,
+    (place, status) => setFaults(place, once(errorResponse(Number(status)))),
   ],
   [
     /^It asks for a wait of (\d+) s before page (\d+)$/,
-    (place, seconds, page) => setFaults(place, once(page, throttled(seconds ?? ''))),
+    (place, seconds, page) => setFaults(place, once(throttled(seconds ?? ''), page)),
   ],
   [
     /^Someone changes the state of (\S+) in (\S+)$/,
@@ -108,12 +108,12 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
   ],
 ];
 
-/** A fault of the next response for the page. */
-function once(page: string | undefined, fault: Fault): FaultScript {
-  let isOver = false;
-  return (input) => {
-    if (isOver || input.page !== Number(page)) return undefined;
-    isOver = true;
+/** A fault of the next response for the page, or for each page. */
+function once(fault: Fault, only?: string): FaultScript {
+  const failed = new Set<number | undefined>();
+  return ({ page }) => {
+    if (failed.has(page) || (only !== undefined && page !== Number(only))) return undefined;
+    failed.add(page);
     return fault;
   };
 }
