@@ -44,10 +44,13 @@ export interface WalkOptions {
   readonly roots: RootCheck;
 }
 
-interface WalkLimits
-  extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>> {
+interface WalkLimits extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'hasTime' | 'signal'>> {
   /** How many pages to export at most. */
   readonly maxPages: number;
+  /** How many pages may be in flight at once. */
+  readonly maxInFlight: () => number;
+  /** Called when a response has no next page. */
+  readonly onLastRequest: () => void;
 }
 
 export interface Logged {
@@ -172,7 +175,7 @@ interface RequestedPage {
 
 /** Requests pages of a chain, up to `maxInFlight` at the same time. */
 function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry | undefined, limits: WalkLimits) {
-  const { hasTime, signal: interruption, maxInFlight } = limits;
+  const { hasTime, signal: interruption, maxInFlight, onLastRequest } = limits;
   const fetchPage = pageFetcher(deps, chain, limits);
   const lastPage = lastPageOf(from, limits);
   /** The oldest first. */
@@ -190,7 +193,8 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
         signal: AbortSignal.any([cancellation.signal, interruption]),
         onNextCursor(nextCursor) {
           requested.nextCursor = nextCursor;
-          prefetch();
+          if (nextCursor === null) onLastRequest();
+          else prefetch();
         },
       },
     );
@@ -211,7 +215,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     const newest = inFlight.at(-1);
     if (newest?.nextCursor == null || cancellation.signal.aborted || interruption.aborted) return;
     const { page } = newest.identity;
-    if (inFlight.length >= maxInFlight || page >= lastPage || !hasTime()) return;
+    if (inFlight.length >= maxInFlight() || page >= lastPage || !hasTime()) return;
     request(identityAfter(chain, { page, nextCursor: newest.nextCursor }));
   }
 

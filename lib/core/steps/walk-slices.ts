@@ -108,6 +108,23 @@ export function classify(error: unknown, { isSliced, interruption }: ErrorFacts)
   return (isExportError(error) ? reactions[error.name] : undefined) ?? 'setAside';
 }
 
+/**
+ * What a walker does after a chain.
+ * - `over`: it walks another one.
+ * - `restarted`: it walks this one again, which is the next to be taken.
+ * - `stopped`: it ends, as the limits of the run or of the invocation are reached, or the next request has to wait.
+ */
+type AfterChain = 'over' | 'restarted' | 'stopped';
+
+/** What a chain knows of its walker. */
+interface WalkerState {
+  readonly slot: HeldSlot | undefined;
+  /** Called when no request of the chain is left. Its last pages may still be received and stored. */
+  readonly onLastRequest: () => void;
+  /** Whether the chain before has no page in flight any more. */
+  readonly isAlone: () => boolean;
+}
+
 /** The chains of a run, while one invocation walks them. */
 class SliceWalk {
   readonly #deps: ExportPageDependencies;
@@ -167,33 +184,60 @@ class SliceWalk {
     }
   }
 
-  /** Walks one chain after the other, as long as there is one, and time. */
+  /**
+   * Walks one chain after the other, as long as there is one, and time. What `parallel` counts are requests: the next
+   * chain begins once the last response of the one before begins, while that is still received, stored and logged.
+   */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
     let next = this.#take();
-    while (next !== undefined) next = await this.#walkChain(next, slot);
+    let ending: Promise<AfterChain> | undefined;
+    while (next !== undefined) {
+      const requested = Promise.withResolvers<'last request'>();
+      // A slot is for one request at a time, until its response is complete.
+      const onLastRequest = slot === undefined ? () => requested.resolve('last request') : () => {};
+      let isAlone = ending === undefined;
+      const walked = this.#walkChain(next, { slot, onLastRequest, isAlone: () => isAlone });
+      // At most two chains of a walker have pages in flight.
+      await ending;
+      isAlone = true;
+      const after = await Promise.race([walked, requested.promise]);
+      ending = after === 'last request' ? walked : undefined;
+      next = this.#takeAfter(after);
+      if (next !== undefined || ending === undefined) continue;
+      next = this.#takeAfter(await ending);
+      ending = undefined;
+    }
   }
 
-  /** Exports pages of the chain. Resolves to the chain to walk next: the same one if it has started over. */
-  async #walkChain({ slice, last }: OpenSlice, slot: HeldSlot | undefined): Promise<OpenSlice | undefined> {
+  #takeAfter(after: AfterChain | 'last request'): OpenSlice | undefined {
+    if (after === 'restarted') return this.#take();
+    return after === 'stopped' ? undefined : this.#takeNext();
+  }
+
+  /** Exports pages of the chain. */
+  async #walkChain({ slice, last }: OpenSlice, walker: WalkerState): Promise<AfterChain> {
     const { definition } = this.#deps;
     try {
       if (last !== undefined) assertContinues(definition, last);
-      const newest = await this.#exportPages(slice, last, slot);
-      if (newest === undefined) return undefined;
-      if (endsChain(newest)) return this.#takeNext();
+      const newest = await this.#exportPages(slice, last, walker);
+      if (newest === undefined) return 'stopped';
+      if (endsChain(newest)) return 'over';
       assertContinues(definition, newest);
-      return undefined;
+      return 'stopped';
     } catch (error) {
       const restarted = await this.#restart(slice, error).catch((stopping: unknown) => {
         this.#stop.abort(stopping);
         return undefined;
       });
-      // A concurrent invocation may have exported the new attempt to its end.
-      if (restarted !== undefined) return isOpen(restarted) ? restarted : this.#takeNext();
-      const reaction = this.#recordFailure(slice, error);
-      return reaction === 'queue' ? undefined : this.#takeNext();
+      if (restarted !== undefined) {
+        // A concurrent invocation may have exported the new attempt to its end.
+        if (!isOpen(restarted)) return 'over';
+        this.#open.unshift(restarted);
+        return 'restarted';
+      }
+      return this.#recordFailure(slice, error) === 'queue' ? 'stopped' : 'over';
     } finally {
-      await slot?.release();
+      await walker.slot?.release();
     }
   }
 
@@ -201,7 +245,7 @@ class SliceWalk {
   async #exportPages(
     slice: Slice,
     last: PageEntry | undefined,
-    slot: HeldSlot | undefined,
+    { slot, onLastRequest, isAlone }: WalkerState,
   ): Promise<LogEntry | undefined> {
     const { pagesPerInvocation } = this.#deps.definition.limits;
     const share = Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run));
@@ -212,7 +256,8 @@ class SliceWalk {
       ...this.#options,
       signal: this.#signal,
       hasTime: () => this.#hasTime(),
-      maxInFlight: maxInFlightOf(this.#run, this.#options),
+      maxInFlight: () => maxInFlightOf(this.#run, this.#options) - (isAlone() ? 0 : 1),
+      onLastRequest,
       backoff: this.#backoff,
       slot,
       maxPages: left,
