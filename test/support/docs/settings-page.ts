@@ -73,7 +73,7 @@ export function settingsPage(): string {
     '# Settings',
     'Every setting of a settings file, generated from the schemas that check it. [On AWS](aws.md#settings) has an example. ' +
       'In `services.*`, the `*` is the name of a service. A duration is in ISO 8601 (`PT15M`, `P1D`), with weeks, days, ' +
-      'hours, minutes and seconds. An instant is in ISO 8601 and UTC.',
+      'hours, minutes and seconds. An instant is in ISO 8601 and UTC. A setting without a type is a text.',
     ...sectionsOf(settings, []),
     '## Parts of `api`',
     'Of a service or of an export. [Other APIs](apis.md) explains them.',
@@ -204,7 +204,9 @@ function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
     ...(isShort ? [] : [isOneDefault ? `Without it, ${without}.` : `${without}.`]),
     ...(page === undefined ? [] : [`[More](${page})`]),
   ];
-  return `- ${quoted(name)} (${of}${type}${isShort && without !== '' ? `, ${without}` : ''}): ${sentences.join(' ')}`;
+  const written = [...(type === 'text' ? [] : [type]), ...(isShort && without !== '' ? [without] : [])].join(', ');
+  const kindsAndType = `${of}${written}`.replace(/; $/, '');
+  return `- ${quoted(name)}${kindsAndType === '' ? '' : ` (${kindsAndType})`}: ${sentences.join(' ')}`;
 }
 
 /** `Required for a; without it, b for c and d`: what holds without a field that several kinds have. */
