@@ -1,9 +1,10 @@
 /**
  * A digest of reports, by which pages are compared: two pages with other cursors around the same reports have the same
- * one. It is no proof against a service that wants two pages to look equal, and need not be. So only the beginning is
- * compared in full, and of the rest the length: everything would take as long as the parser takes.
+ * one. It covers every character, so pages that differ only at their end are different.
  */
 
+import { createHash } from 'node:crypto';
+import { createJsonWriter } from './json-writer.ts';
 import type { Token } from './json-tokens.ts';
 
 export interface Digest {
@@ -12,30 +13,21 @@ export interface Digest {
   readonly value: () => string;
 }
 
-const maxComparedCharacters = 64 * 1024;
-
-/** Odd, so that no difference is lost when it is multiplied. */
-const factor = 0x85ebca6b;
+/** So many characters are hashed at a time: a call for each token would take longer than the parser. */
+const pieceLength = 16 * 1024;
 
 export function createDigest(): Digest {
-  let hash = 0;
-  let characters = 0;
-  const addCode = (code: number): void => {
-    hash = Math.imul(hash ^ code, factor);
-  };
+  const hash = createHash('sha1');
+  const writer = createJsonWriter();
+  const hashText = () => hash.update(writer.takeText());
   return {
-    add({ name, value }) {
-      if (characters >= maxComparedCharacters) {
-        if (typeof value === 'string') characters += value.length;
-        return;
-      }
-      // No character has this code, and no two names have the same.
-      if (typeof value !== 'string')
-        return addCode(65_536 * name.length + 256 * name.charCodeAt(0) + name.charCodeAt(5));
-      const end = Math.min(value.length, maxComparedCharacters - characters);
-      for (let index = 0; index < end; index += 1) addCode(value.charCodeAt(index));
-      characters += value.length;
+    add(token) {
+      writer.write(token);
+      if (writer.length() > pieceLength) hashText();
     },
-    value: () => [hash >>> 0, characters].join('-'),
+    value() {
+      hashText();
+      return hash.copy().digest('base64url');
+    },
   };
 }

@@ -15,10 +15,12 @@ function digestOf(document: string, at: number = document.length): string | unde
 
 const list = '[{"id":1,"text":"a\\n","tags":[null,true,1.50]},{"id":2}]';
 const page = `{"data":${list},"next":"b"}`;
+const escapes = String.raw`{"data":["😀\ud83d\ude00","größe\/\"\u0041"],"next":"b"}`;
 
 it('is the same whatever stands around the list, and however the page arrives in pieces', () => {
   expect(digestOf(`{"took":7,"next":"another","data": ${list}}`)).toBe(digestOf(page));
-  for (let at = 0; at < page.length; at += 1) expect(digestOf(page, at)).toBe(digestOf(page));
+  for (const document of [page, escapes])
+    for (let at = 0; at < document.length; at += 1) expect(digestOf(document, at)).toBe(digestOf(document));
 });
 
 it.each([
@@ -35,10 +37,12 @@ it.each([
   expect(digestOf(`{"data":${other},"next":"b"}`)).not.toBe(digestOf(page));
 });
 
-it('compares the beginning of a long list, and the length of the rest', () => {
-  const long = (start: string, end: string) =>
-    `{"data":[${JSON.stringify(start)},${JSON.stringify('x'.repeat(100_000))},${JSON.stringify(end)}],"next":"b"}`;
-  expect(digestOf(long('a', 'c'))).toBe(digestOf(long('a', 'c'), 70_000));
-  expect(digestOf(long('b', 'c'))).not.toBe(digestOf(long('a', 'c')));
-  expect(digestOf(long('a', 'cc'))).not.toBe(digestOf(long('a', 'c')));
+it.each([
+  ['at its beginning', 'b', 'c'],
+  ['after 100,000 characters', 'a', 'd'],
+])('is another one for a long list that differs %s', (_, start, end) => {
+  const long = (...items: readonly string[]) => JSON.stringify({ data: items, next: 'b' });
+  const middle = 'x'.repeat(100_000);
+  expect(digestOf(long('a', middle, 'c'))).toBe(digestOf(long('a', middle, 'c'), 70_000));
+  expect(digestOf(long(start, middle, end))).not.toBe(digestOf(long('a', middle, 'c')));
 });
