@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { instantOf } from '../../core/timestamps.ts';
-import type { Report, ReportSource } from './report-source.ts';
+import type { Report, ReportSource } from './report-export-service.ts';
 
 const intervalMs = 10_000;
 
@@ -36,12 +36,15 @@ export function generatedReports(options: {
 
 function generatedReport(seed: string | number, k: number, date: number): Report {
   const id = `R-${k}`;
-  let cached: Buffer | undefined;
-  const body = () => {
-    cached ??= Buffer.from(generatedReportXml(seed, k, id, date));
-    return cached;
+  return {
+    id,
+    date,
+    ordinal: 0,
+    type: generatedType(seed, k),
+    get xml() {
+      return generatedReportXml(seed, k, id, date);
+    },
   };
-  return { id, date, ordinal: 0, type: generatedType(seed, k), bytes: () => body().length, body: () => [body()] };
 }
 
 const types = ['invoice', 'payment', 'refund', 'inventory'] as const;

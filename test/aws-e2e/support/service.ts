@@ -1,10 +1,8 @@
 /** The service that the deployed functions call: one simulator at a time, each with its own reports. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { inject } from 'vitest';
-import type { FaultScript } from '../../support/service/faults.ts';
+import { always, combineScripts, delayed, type FaultScript } from '../../support/service/faults.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
-import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../support/service/simulator.ts';
 import { aReport, someReports } from '../../support/service/simulator-client.ts';
 import { apiKey as defaultApiKey, vendor } from './exporter-stack.ts';
@@ -29,30 +27,11 @@ export async function openService(count: number, options: ServiceOptions = {}): 
     vendor,
     apiKey,
     port: inject('servicePort'),
-    reports: pageMs > 0 ? delayed(reports, pageMs) : reports,
-    faults,
+    reports,
+    faults: combineScripts(...(pageMs > 0 ? [always(delayed(pageMs))] : []), ...(faults === undefined ? [] : [faults])),
   });
   const addReports = (...numbers: number[]) => reports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
   return Object.assign(simulator, { addReports });
-}
-
-/** The same reports, each page delayed. */
-function delayed(source: ReportSource, pageMs: number): ReportSource {
-  return {
-    oldest: source.oldest,
-    *from(position, at) {
-      let isFirst = true;
-      for (const report of source.from(position, at)) {
-        yield isFirst ? { ...report, body: () => delayedBody(report, pageMs) } : report;
-        isFirst = false;
-      }
-    },
-  };
-}
-
-async function* delayedBody(report: Report, ms: number) {
-  await sleep(ms);
-  yield* report.body();
 }
 
 /** `r1`, `r2`, … from `first` to `last`. */

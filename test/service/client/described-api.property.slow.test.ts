@@ -9,7 +9,7 @@ import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import type { Cursor, Instant, JsonObject } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import type { ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import type { ReportSource } from '../../../lib/service/simulator/report-export-service.ts';
 import { cases, fc } from '../../support/property.ts';
 import { describedApis } from '../../support/service/api-descriptions.ts';
 import { endOf } from '../../support/described-api/described-api.ts';

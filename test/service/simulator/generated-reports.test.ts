@@ -35,13 +35,6 @@ describe('generated reports', () => {
     ]);
   });
 
-  it('include those that arrived after an earlier export', async () => {
-    const later = start + 60_000;
-    await using simulator = await startTestSimulator({ reports: sourceAt(later), now: () => later });
-    const filter = { date: { gte: new Date(start + 1).toISOString() } };
-    expect((await fetchAllPages(simulator, { fields: { filter } })).flatMap(({ text }) => ids(text))).toHaveLength(6);
-  });
-
   it('continue an old cursor without a gap, at an instance that starts with much later reports', async () => {
     const options = { fields: { size: 10 } };
     await using earlier = await startTestSimulator({ reports: sourceAt(start), now: () => start });

@@ -2,10 +2,9 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { request } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { startSimulator } from '../../../lib/service/simulator/simulator.ts';
 import { always, delayed, trickled } from '../../support/service/faults.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
-import type { ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import type { ReportSource } from '../../../lib/service/simulator/report-export-service.ts';
 import {
   aReport,
   errorOf,
@@ -96,33 +95,6 @@ describe('starting and closing', () => {
     expect(await body).toBeInstanceOf(Error);
   });
 });
-
-describe('without faults', () => {
-  const vendor = 'SERVICE';
-
-  it('truncates the response if a report can no longer be read, and continues', async () => {
-    const working = inMemoryReports(someReports(2));
-    let isBroken = true;
-    const reports: ReportSource = {
-      oldest: working.oldest,
-      *from(position, at) {
-        for (const report of working.from(position, at)) {
-          if (!isBroken || report.id === 'r1') yield report;
-          else yield { ...report, body: unreadable };
-        }
-      },
-    };
-    await using simulator = await startSimulator({ vendor, apiKey: simulatorApiKey, reports });
-    await expect(sendRequest(simulator)).rejects.toBeInstanceOf(Error);
-    isBroken = false;
-    expect((await sendRequest(simulator)).ids).toEqual(['r1', 'r2']);
-  });
-});
-
-async function* unreadable(): AsyncGenerator<Uint8Array> {
-  yield Buffer.from('<r ');
-  throw new Error('the file has changed');
-}
 
 it('answers 500 if its reports fail, and continues', async () => {
   let failing = true;

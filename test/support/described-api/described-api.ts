@@ -8,9 +8,15 @@
 
 import type { JsonObject, JsonValue } from '../../../lib/core/model.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
-import { isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
-import type { Headers, PreparedResponse, Validate } from '../../../lib/service/simulator/response.ts';
+import {
+  type Answer,
+  type AnswerRequest,
+  type Headers,
+  type ReceivedRequest,
+  Rejection,
+  type Report,
+  type ReportSource,
+} from '../../../lib/service/simulator/report-export-service.ts';
 import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/service/api/condition.ts';
 import { sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
 import { fillText } from '../../../lib/service/api/auth/secret.ts';
@@ -99,44 +105,44 @@ function canBeQuiet(api: Api): boolean {
 }
 
 /** All reports match. */
-export function describedApi(api: Api, { apiKey, reports, pageSize = 100, quietPages = false }: ApiOptions): Validate {
+export function describedApi(
+  api: Api,
+  { apiKey, reports, pageSize = 100, quietPages = false }: ApiOptions,
+): AnswerRequest {
   const tokenUrl = tokenUrlOf(api.auth);
   const tokenPath = api.auth.kind === 'login' ? api.auth.path : tokenUrl && new URL(tokenUrl).pathname;
   const empty = partsOf(api.when?.empty)[0];
   return (received, at) => {
-    if (received.target === tokenPath)
-      return { cursor: undefined, isForPage: false, answer: () => issueToken(api.auth, received) };
+    if (received.target === tokenPath) return issueToken(api.auth, received);
     assertAuthorized(api.auth, received, apiKey);
     const cursor = cursorIn(api, received);
-    return {
-      cursor: cursor === undefined ? undefined : String(cursor),
-      isForPage: true,
-      answer() {
-        const all = [...reports.from({ date: 0, ordinal: 0 }, at)];
-        const position = cursor === undefined ? 0 : positionOf(api, cursor, all, pageSize);
-        const start = position % afterQuiet;
-        if (quietPages && cursor !== undefined && start === position && start % 3 < 2 && canBeQuiet(api)) {
-          const token = cursorAt(api, start + afterQuiet);
-          const next = isUrl(api) ? linkTo(api, received, String(token), start) : token;
-          const content = { reports: [], next, hasNext: true, total: all.length, instead: insteadOf(api) };
-          return respond(api, content, nextHeaders(api, content, start));
-        }
-        const page = all.slice(start, start + pageSize);
-        const end = start + page.length;
-        if (page.length === 0 && cursor === undefined && empty !== undefined) {
-          return respond(api, { reports: [], next: undefined, hasNext: false, total: 0, instead: insteadOf(api) });
-        }
-        const { isSame, endsEmpty, keepsCursor, lastCursor } = endOf(api);
-        // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports,
-        // that of its request.
-        const first = isSame && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
-        const hasNext = isSame || (endsEmpty ? page.length > 0 : end < all.length);
-        const token = first ?? (hasNext || keepsCursor ? cursorAt(api, end) : undefined);
-        const value = token !== undefined && isUrl(api) ? linkTo(api, received, String(token), end) : token;
-        const content = { reports: page, next: value ?? lastCursor, hasNext, total: all.length };
-        return respond(api, content, nextHeaders(api, content, end));
-      },
+    const requested = { cursor: cursor === undefined ? undefined : String(cursor) };
+    const answer = (): Answer => {
+      const all = [...reports.from({ date: 0, ordinal: 0 }, at)];
+      const position = cursor === undefined ? 0 : positionOf(api, cursor, all, pageSize);
+      const start = position % afterQuiet;
+      if (quietPages && cursor !== undefined && start === position && start % 3 < 2 && canBeQuiet(api)) {
+        const token = cursorAt(api, start + afterQuiet);
+        const next = isUrl(api) ? linkTo(api, received, String(token), start) : token;
+        const content = { reports: [], next, hasNext: true, total: all.length, instead: insteadOf(api) };
+        return respond(api, content, nextHeaders(api, content, start));
+      }
+      const page = all.slice(start, start + pageSize);
+      const end = start + page.length;
+      if (page.length === 0 && cursor === undefined && empty !== undefined) {
+        return respond(api, { reports: [], next: undefined, hasNext: false, total: 0, instead: insteadOf(api) });
+      }
+      const { isSame, endsEmpty, keepsCursor, lastCursor } = endOf(api);
+      // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports,
+      // that of its request.
+      const first = isSame && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
+      const hasNext = isSame || (endsEmpty ? page.length > 0 : end < all.length);
+      const token = first ?? (hasNext || keepsCursor ? cursorAt(api, end) : undefined);
+      const value = token !== undefined && isUrl(api) ? linkTo(api, received, String(token), end) : token;
+      const content = { reports: page, next: value ?? lastCursor, hasNext, total: all.length };
+      return respond(api, content, nextHeaders(api, content, end));
     };
+    return { ...answer(), page: requested };
   };
 }
 
@@ -147,11 +153,9 @@ function insteadOf(api: Api): PageContent['instead'] {
   return { at: empty.at ?? '', is: (valuesOf(empty)[0] ?? null) as string | null };
 }
 
-function respond(api: Api, content: PageContent, nextHeaders: Headers = []): PreparedResponse {
-  if (content.instead === 'no content') return { status: 204, headers: nextHeaders, body: () => [], reportIds: [] };
-  async function* body() {
-    yield Buffer.from(pageBody(api, content, await Promise.all(content.reports.map(textOf))));
-  }
+function respond(api: Api, content: PageContent, nextHeaders: Headers = []): Answer {
+  if (content.instead === 'no content') return { status: 204, headers: nextHeaders, body: Buffer.of(), reportIds: [] };
+  const body = Buffer.from(pageBody(api, content));
   const headers: Headers = [...nextHeaders, ['content-type', mediaTypesOf(api.page)[0] ?? 'application/octet-stream']];
   const status = statusesOfPages(api.page)[0] ?? 200;
   return { status, headers, body, reportIds: content.reports.map(({ id }) => id) };
@@ -166,7 +170,7 @@ function assertAuthorized(auth: Api['auth'], { headers }: ReceivedRequest, apiKe
   const token = auth.kind === 'basic' ? Buffer.from(apiKey).toString('base64') : accessToken;
   for (const [name, template] of Object.entries(sendOf(auth))) {
     const expected = fillText(template, (field) => (field === undefined ? apiKey : fieldOf(apiKey, field)), token);
-    if (!isSameSecret(String(headers[name.toLowerCase()]), expected))
+    if (headers[name.toLowerCase()] !== expected)
       throw new Rejection('unauthorized', `The header ${name} is missing, or its key is invalid`);
   }
 }
@@ -174,13 +178,13 @@ function assertAuthorized(auth: Api['auth'], { headers }: ReceivedRequest, apiKe
 const fieldOf = (secret: string, field: string): string => (JSON.parse(secret) as Record<string, string>)[field] ?? '';
 
 /** Replaces a refresh token, whatever it is. */
-function issueToken({ grant }: AnyOf<Api['auth']>, { body: form }: ReceivedRequest): PreparedResponse {
+function issueToken({ grant }: AnyOf<Api['auth']>, { body: form }: ReceivedRequest): Answer {
   const sent = new URLSearchParams(form?.toString()).get('refresh_token');
   if ((grant === 'refresh_token') !== (sent !== null)) throw new Rejection('unauthorized', 'The grant is another one');
   const refreshToken = sent === null ? {} : { refresh_token: `${sent}+` };
   const issued = { access_token: accessToken, token_type: 'Bearer', expires_in: 120, ...refreshToken };
   const body = Buffer.from(JSON.stringify(issued));
-  return { status: 200, headers: [['content-type', 'application/json']], body: () => [body], reportIds: [] };
+  return { status: 200, headers: [['content-type', 'application/json']], body, reportIds: [] };
 }
 
 // Cursors
@@ -275,13 +279,13 @@ function positionOf(api: Api, cursor: PageValue, all: readonly Report[], pageSiz
   }
   if (api.next.from === 'report') {
     const index = all.findIndex(({ id }) => id === cursor);
-    if (index < 0) throw new Rejection('invalid_cursor', `No report has the ID ${cursor}`);
+    if (index < 0) throw new Rejection('invalid_cursor', `No report has the ID ${cursor}`, { cursor: String(cursor) });
     return index + 1;
   }
   const position = Number(String(cursor).slice(-6));
   const expected = Number.isNaN(position) ? undefined : cursorAt(api, position);
   const isSame = typeof cursor === 'string' ? cursor === String(expected) : cursor === expected;
-  if (!isSame) throw new Rejection('invalid_cursor', `This service did not issue the cursor ${cursor}`);
+  if (!isSame) throw new Rejection('invalid_cursor', `${cursor} is unknown`, { cursor: String(cursor) });
   return position;
 }
 
@@ -325,14 +329,10 @@ interface PageContent {
 }
 
 /** A report is an XML element. In XML it stays what it is; JSON, NDJSON and CSV contain it as text. */
-function pageBody(api: Api, content: PageContent, texts: readonly string[]): string {
+function pageBody(api: Api, content: PageContent): string {
   const { page } = api;
-  const items = content.reports.map(({ id, date, type }, index) => ({
-    id,
-    date: instantOf(date),
-    type,
-    xml: texts[index] ?? '',
-  }));
+  const texts = content.reports.map(({ xml }) => xml);
+  const items = content.reports.map(({ id, date, type, xml }) => ({ id, date: instantOf(date), type, xml }));
   switch (page.format) {
     case 'bytes':
       return texts.join('');
@@ -354,12 +354,6 @@ function pageBody(api: Api, content: PageContent, texts: readonly string[]): str
         ? xmlDocument(page.reports, texts, placedIn(api, content))
         : xmlDocument(undefined, [], placedWithoutList(api, content));
   }
-}
-
-async function textOf(report: Report): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of report.body()) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
 }
 
 /** A path in the document, with the value there; undefined: nothing, but what would contain it. */

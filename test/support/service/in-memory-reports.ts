@@ -1,6 +1,6 @@
 /** Reports that a test gives to the simulator. */
 
-import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import type { Report, ReportSource } from '../../../lib/service/simulator/report-export-service.ts';
 
 export interface InMemoryReport {
   readonly id: string;
@@ -39,10 +39,9 @@ function sorted(reports: readonly InMemoryReport[]): readonly Report[] {
   return reports
     .map(({ date, ...report }) => ({ ...report, date: new Date(date).getTime() }))
     .toSorted((a, b) => a.date - b.date)
-    .map(({ id, date, xml, type }) => {
-      const ordinal = ordinals.get(date) ?? 0;
-      ordinals.set(date, ordinal + 1);
-      const body = Buffer.from(xml);
-      return { id, date, ordinal, type, bytes: () => body.length, body: () => [body] };
+    .map((report) => {
+      const ordinal = ordinals.get(report.date) ?? 0;
+      ordinals.set(report.date, ordinal + 1);
+      return { ...report, ordinal };
     });
 }

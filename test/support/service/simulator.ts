@@ -5,14 +5,14 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ReceivedRequest } from '../../../lib/service/simulator/request.ts';
-import type { Chunks, Headers, PreparedResponse } from '../../../lib/service/simulator/response.ts';
+import type { Headers, ReceivedRequest } from '../../../lib/service/simulator/report-export-service.ts';
+import type { PreparedResponse } from '../../../lib/service/simulator/simulator.ts';
 import * as regular from '../../../lib/service/simulator/simulator.ts';
 import type { Api } from '../../../lib/service/api/description.ts';
 import { describedApi } from '../described-api/described-api.ts';
 import type { Fault, FaultScript } from './faults.ts';
 
-export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send' | 'validate'> {
+export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send' | 'answer'> {
   /** The API to serve. Default: the Report Export Service. */
   readonly api?: Api | undefined;
   /** The most reports on a page of that API. */
@@ -58,27 +58,27 @@ export async function startSimulator({
     // Most tests look at the bytes that are sent.
     compression: false,
     ...options,
-    validate: api && describedApi(api, { ...options, pageSize }),
+    answer: api && describedApi(api, { ...options, pageSize }),
     async send(response, reply, signal) {
       requests += 1;
-      const { received, cursor } = reply;
+      const { received, answer } = reply;
       const fault = faultInjector.faultFor(requests, reply) ?? {};
       if (fault.delayMs !== undefined) await sleep(fault.delayMs, undefined, { signal });
       if (fault.until !== undefined) await Promise.race([fault.until, once(signal, 'abort')]);
-      const prepared = await applyFault(reply.prepare(), fault, cursorHeader);
+      const prepared = applyFault(reply.prepare(), fault, cursorHeader);
       const next = prepared.headers.find(([name]) => name === cursorHeader)?.[1];
-      if (reply.isValid && next !== undefined) faultInjector.recordCursor(cursor, next);
+      if (answer.page !== undefined && next !== undefined) faultInjector.recordCursor(answer.page.cursor, next);
 
       const { bytes, sha256, finish } = await deliver(response, prepared, fault, signal);
       const { method, target } = received;
-      const { status, reportIds } = prepared;
+      const { status } = prepared;
       exchanges.push({
         method,
         target,
         requestBody: bodyForRecord(received),
-        cursor,
+        cursor: answer.page?.cursor,
         status,
-        reportIds,
+        reportIds: answer.reportIds,
         bytes,
         sha256,
       });
@@ -100,7 +100,7 @@ async function deliver(response: ServerResponse, prepared: PreparedResponse, fau
   if (disconnect?.at === 'start') return sent(closeConnection);
 
   async function* allButLast() {
-    for await (const chunk of faultyBody(prepared.body(), fault, signal)) {
+    for await (const chunk of faultyBody(prepared.body, fault, signal)) {
       bytes += chunk.length;
       hash.update(chunk);
       yield last;
@@ -128,17 +128,12 @@ async function deliver(response: ServerResponse, prepared: PreparedResponse, fau
   });
 }
 
-async function* faultyBody(chunks: Chunks, { disconnect, trickle }: Fault, signal: AbortSignal) {
-  let left = typeof disconnect?.at === 'number' ? disconnect.at : Number.POSITIVE_INFINITY;
-  for await (const chunk of left > 0 ? chunks : []) {
-    const part = chunk.subarray(0, left);
-    left -= part.length;
-    const bytes = trickle?.bytes ?? part.length;
-    for (let start = 0; start < part.length; start += bytes) {
-      yield part.subarray(start, start + bytes);
-      if (trickle !== undefined) await sleep(trickle.everyMs, undefined, { signal });
-    }
-    if (left === 0) return;
+async function* faultyBody(body: Buffer, { disconnect, trickle }: Fault, signal: AbortSignal) {
+  const part = typeof disconnect?.at === 'number' ? body.subarray(0, disconnect.at) : body;
+  const bytes = trickle?.bytes ?? part.length;
+  for (let start = 0; start < part.length; start += bytes) {
+    yield part.subarray(start, start + bytes);
+    if (trickle !== undefined) await sleep(trickle.everyMs, undefined, { signal });
   }
 }
 
@@ -158,8 +153,9 @@ function createFaultInjector(script: FaultScript) {
   const pageOf = (cursor: string | undefined) => (cursor === undefined ? 1 : pageNumbers.get(cursor));
 
   return {
-    faultFor(request: number, { cursor, isValid }: Pick<regular.Reply, 'cursor' | 'isValid'>) {
-      if (!isValid) return script({ request, page: undefined, attempt: 1 });
+    faultFor(request: number, { answer: { page } }: regular.Reply) {
+      if (page === undefined) return script({ request, page: undefined, attempt: 1 });
+      const { cursor } = page;
       const attempt = (attempts.get(cursor) ?? 0) + 1;
       attempts.set(cursor, attempt);
       return script({ request, page: pageOf(cursor), attempt });
@@ -174,8 +170,8 @@ function createFaultInjector(script: FaultScript) {
 }
 
 /** Applies the parts of `fault` that concern status, headers and body. `cursorHeader` is the regular header's name. */
-async function applyFault(response: PreparedResponse, fault: Fault, cursorHeader: string): Promise<PreparedResponse> {
-  const body = fault.body && Buffer.from(fault.body(await readBody(response)));
+function applyFault(response: PreparedResponse, fault: Fault, cursorHeader: string): PreparedResponse {
+  const body = fault.body && Buffer.from(fault.body(response.body));
   const headers = replaceHeaders(response.headers, {
     ...(fault.cursors && { [cursorHeader]: fault.cursors }),
     ...(body && { 'content-length': String(body.length) }),
@@ -186,14 +182,8 @@ async function applyFault(response: PreparedResponse, fault: Fault, cursorHeader
     status: fault.status ?? response.status,
     // Headers that the fault sets explicitly take precedence.
     headers: replaceHeaders(headers, fault.headers ?? {}),
-    ...(body && { body: () => [body] }),
+    ...(body && { body }),
   };
-}
-
-async function readBody(response: PreparedResponse): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of response.body()) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 function replaceHeaders(headers: Headers, changes: NonNullable<Fault['headers']>): Headers {
