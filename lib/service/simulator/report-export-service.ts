@@ -18,7 +18,7 @@ import { instantSchema } from '../../core/timestamps.ts';
 import { describeProblems } from '../../core/validation-errors.ts';
 
 /** A point in the timeline of reports: before the report with this date and ordinal. */
-export interface Position {
+interface Position {
   /** Milliseconds since the epoch. */
   readonly date: number;
   /** Counts the reports of the same date, from 0. */
