@@ -70,61 +70,6 @@ describe('a settings file', () => {
       ),
     ]);
   });
-
-  it('has no secret without authentication', () => {
-    const secret = { apiKeySecret: { existing: 'a' }, apiKeyEnv: 'A_KEY' };
-    const service = { baseUrl: 'https://a.example', api: { ...feed, auth: { kind: 'none' } }, ...secret };
-    const text = (settings: object) => JSON.stringify({ services: { a: settings }, exports: [{ name: 'a' }] });
-    expect(problemsOfFile(text(service)).filter((line) => line.includes('apiKey'))).toEqual([
-      'some.json:1 services.a.apiKeySecret: has no meaning: api.auth is none',
-      'some.json:1 services.a.apiKeyEnv: has no meaning: api.auth is none',
-    ]);
-    const header = { ...service, api: { ...feed, auth: { kind: 'bearer' } } };
-    expect(problemsOfFile(text(header)).filter((line) => line.includes('apiKey'))).toEqual([]);
-  });
-
-  it('sends a cursor in no header that has something else', () => {
-    const to = { header: 'x-page' };
-    const problems = (auth: object, headers: object) => {
-      const api = { ...feed, auth, next: { ...feed.next, to } };
-      const services = { a: { baseUrl: 'https://a.example', api, headers } };
-      return problemsOfFile(JSON.stringify({ services, exports: [{ name: 'a' }] }));
-    };
-    const problem = expect.stringContaining('a.api.next.to.header: must be another header');
-    expect(problems({ kind: 'key', send: { 'X-Page': '{secret}' } }, {})).toEqual([problem]);
-    expect(problems({ kind: 'none' }, { 'X-Page': '1' })).toEqual([problem]);
-    expect(problems({ kind: 'none' }, { 'X-Pages': '1' })).toEqual([]);
-  });
-
-  it('has path and line of what does not belong together', () => {
-    const service = { baseUrl: 'https://a.example', vendor: 'A', cursorIn: 'body', filterUntil: 'date.lt', api: feed };
-    const exports = [{ name: 'a', filter: { kind: 'x' }, size: 3, format: 'JSON', container: 'ZIP' }];
-    expect(problemsOfFile(JSON.stringify({ services: { a: service }, exports }, null, 1))).toEqual([
-      'some.json:5 services.a.vendor: has no meaning with api: auth and next name the headers',
-      'some.json:6 services.a.cursorIn: has no meaning with api: next.to is where the cursor is sent',
-      'some.json:7 services.a.filterUntil: has no meaning with api: the placeholder {until} is the upper bound',
-      expect.stringMatching(
-        /^some\.json:\d+ exports\[0\]\.filter\.kind: has no effect: api\.request has no placeholder \{filter\.kind\}$/,
-      ),
-      expect.stringMatching(
-        /^some\.json:\d+ exports\[0\]\.size: has no effect: api\.request has no placeholder \{size\}$/,
-      ),
-      expect.stringMatching(/^some\.json:\d+ exports\[0\]\.format: has no meaning for a service with api/),
-      expect.stringMatching(/^some\.json:\d+ exports\[0\]\.container: has no meaning for a service with api/),
-    ]);
-  });
-
-  it('may have a size above 10 only with a description', () => {
-    const file = (service: object, filter: object) =>
-      problemsOfFile(
-        JSON.stringify({
-          services: { a: { baseUrl: 'https://a.example', ...service } },
-          exports: [{ name: 'a', size: 11, filter }],
-        }),
-      );
-    expect(file({ api: base }, { kind: 'x' })).toEqual([]);
-    expect(file({}, {})).toEqual(['some.json:1 exports[0].size: must be 1 to 10, unless the service has api']);
-  });
 });
 
 describe('any description', () => {

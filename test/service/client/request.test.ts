@@ -6,7 +6,6 @@ import { asCursor } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
 import { reportExportService } from '../../../lib/service/api/report-export-service.ts';
 import { httpRequest } from '../../../lib/service/client/request.ts';
-import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import { at, fetchPage } from '../../support/builders.ts';
 import { fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
@@ -26,14 +25,6 @@ async function requestsOf(settings: Parameters<typeof clientFor>[1], ...pages: r
 const bodyOf = (request: { readonly body: string } | undefined) => JSON.parse(request?.body ?? '');
 
 describe('the request', () => {
-  it.each(['', ' a', 'a ', 'a\r\nX-SERVICE-API-KEY: b', 'a\n', 'a\0', 'ü', 'a'.repeat(257)])(
-    'does not accept the user agent %j',
-    (userAgent) => {
-      const { error } = serviceSettingsSchema.safeParse({ baseUrl: 'https://a.example', userAgent });
-      expect(error?.issues.map(({ path }) => path)).toEqual([['userAgent']]);
-    },
-  );
-
   it('has whole seconds, as the contract shows, also if the watermark has milliseconds', async () => {
     const [request] = await requestsOf({}, { ...pageRequest(), since: at('2026-11-20T02:00:00.999Z') });
     expect(bodyOf(request).filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });

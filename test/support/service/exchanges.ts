@@ -18,7 +18,8 @@
  *   `# client {…}` settings of the client. Such lines before the first exchange hold for the whole file.
  * - A request may be left out. A header without a value must not be sent. `HOST` is that of the server.
  * - `* a | b` repeats the exchange for each such line, with `a` in the place of `@1`, and `b` in that of `@2`.
- * - `‹…›` stands for what a file cannot have: `‹key›`, `‹key hex›`, `‹host›`, `‹x*1000›`, or bytes: `‹0d0a›`.
+ * - `‹…›` stands for what a file cannot have: `‹key›`, `‹key hex›`, `‹host›`, `‹x*1000›`, `‹0x01*9›`, or bytes:
+ *   `‹0d0a›`.
  * - `~ …` in the head of a response is what happens on the wire: `chunked`, `close` (no length), `length 5`, `gzip`,
  *   `trailer name: value`, `cut 5` (so many bytes of the body are sent, or less than all), `end` and `reset` (of the
  *   connection, after the response). A response that begins with `RAW` is sent as it is.
@@ -51,7 +52,8 @@ export function readExchanges(file: string): readonly WrittenExchange[] {
   return blocks.flatMap((block) => repetitionsOf(block).map((each) => readExchange(head, each)));
 }
 
-function repetitionsOf(block: string): readonly string[] {
+/** The block once for each of its rows, or as it is. */
+export function repetitionsOf(block: string): readonly string[] {
   const rows = [...block.matchAll(/^\* (.*)\n/gm)].map(([, row = '']) => row.split(/ ?\|(?: |$)/));
   const template = block.replaceAll(/^\* .*\n/gm, '');
   if (rows.length === 0) return [template];
@@ -120,6 +122,7 @@ function bytesOf(text: string, { key, host }: Insertions): Buffer {
     if (part.startsWith('key')) return Buffer.from(keyAs[form as keyof typeof keyAs](key));
     if (part === 'host') return Buffer.from(host);
     const [, repeated, times] = /^(.+)\*(\d+)$/s.exec(part) ?? [];
+    if (repeated?.startsWith('0x')) return Buffer.from(repeated.slice(2).repeat(Number(times)), 'hex');
     return repeated === undefined ? Buffer.from(part, 'hex') : Buffer.from(repeated.repeat(Number(times)));
   });
   return Buffer.concat(parts);
