@@ -70,8 +70,12 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
   const open = async (name: string) => {
     const found = settingsOf(name);
     const { schedule } = found.settings.export;
+    const described = describeLocalExport(found.settings, options);
+    // Each start of an export without settings may have failed before it had a service.
+    const isUnknown = !configured.includes(name) && sourcesIn(state).get(name) === null;
     return {
-      ...describeLocalExport(found.settings, options),
+      ...described,
+      serviceName: isUnknown ? 'unknown' : described.serviceName,
       settings: originOf(found, options),
       store: reader,
       log,
