@@ -1,4 +1,4 @@
-/** What doctor says about slices and bounded runs. */
+/** What doctor says about slices. The rest is in test/transcripts. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
@@ -25,32 +25,6 @@ async function check(bench: Bench, name: string) {
 }
 
 describe('doctor', () => {
-  it('warns of bounded runs that have failed, until they are completed', async () => {
-    const down = { is: true };
-    const bench = anExportBench({
-      reports: someReports(5),
-      script: () => {
-        if (down.is) throw new ExportError('RequestRejectedError', 'no');
-        return undefined;
-      },
-    });
-    expect(await check(bench, 'bounded')).toEqual([]);
-    const bounds = { since: '2026-11-01T00:00:00Z', until: '2026-11-02T00:00:00Z' };
-    await bench.start(bounds);
-    const { name } = bench.deps.definition;
-    expect(await check(bench, 'bounded')).toMatchObject([
-      {
-        state: 'warning',
-        message: `1 unfinished run; ${bounds.since} to ${bounds.until} has failed: RequestRejectedError: no`,
-        remedy: `for details: report-exporter status ${name} --out .`,
-      },
-    ]);
-    expect(await check(bench, 'runs')).toMatchObject([{ state: 'ok', message: 'none yet' }]);
-    down.is = false;
-    await bench.start(bounds);
-    expect(await check(bench, 'bounded')).toEqual([]);
-  });
-
   it('warns of slices that are set aside while the run continues', async () => {
     const bench = anExportBench({
       reports: someReports(5).map((report) => ({ ...report, date: '2026-11-20T01:58:30Z' })),

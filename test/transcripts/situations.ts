@@ -40,7 +40,6 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
       await place.startService(apiSchema.parse(services.acme.api), 2);
     },
   ],
-  [/^(\d+) reports arrive$/, (place, count) => place.addReports(Number(count))],
   [
     /^It responds with (\d+) to every request$/,
     (place, status) => setFaults(place, always(errorResponse(Number(status)))),
@@ -97,7 +96,6 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
   ],
   [/^Executions stay in progress$/, ({ stack }) => void Object.assign(stack ?? {}, { isHeld: true })],
   [/^The executions end$/, async ({ stack }) => await stack?.release()],
-  [/^Someone stops the execution$/, ({ stack }) => stack?.stop()],
   [
     /^Someone deletes the last object whose key has (\S+)$/,
     ({ stack, runtime }, part = '') => {

@@ -41,14 +41,10 @@ import {
 
 export interface SimulatedStack extends Disposable {
   readonly s3: SimulatedS3;
-  /** What the operator does not know of the service. */
-  apiKey: string;
   /** Whether new executions stay in progress, and do nothing, until `release`. */
   isHeld: boolean;
   /** Runs the executions that are held, to their end. */
   release(): Promise<void>;
-  /** Ends the executions that are held as a person stops them. */
-  stop(): void;
 }
 
 interface Execution {
@@ -78,7 +74,7 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
   const executions = new Map<string, Execution>();
   // One after the other, so that all histories are the same each time.
   let last: Promise<unknown> = Promise.resolve();
-  const stack = { s3, apiKey, isHeld: false, release, stop, [Symbol.dispose]: dispose };
+  const stack = { s3, isHeld: false, release, [Symbol.dispose]: dispose };
   // Otherwise the mock rejects what no test has announced.
   aws.dynamoDb.reset();
   aws.s3.reset();
@@ -100,7 +96,7 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
     .resolves({ AccountLimit: { UnreservedConcurrentExecutions: 1_000 } })
     .on(InvokeCommand)
     .callsFake(invoke);
-  aws.secretsManager.on(GetSecretValueCommand).callsFake(() => ({ SecretString: stack.apiKey }));
+  aws.secretsManager.on(GetSecretValueCommand).callsFake(() => ({ SecretString: apiKey }));
   aws.stepFunctions
     .on(StartExecutionCommand)
     .callsFake(startExecution)
@@ -154,10 +150,6 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
   async function release(): Promise<void> {
     stack.isHeld = false;
     for (const { status, run } of executions.values()) if (status === 'RUNNING') await run();
-  }
-
-  function stop(): void {
-    for (const execution of executions.values()) if (execution.status === 'RUNNING') execution.status = 'ABORTED';
   }
 
   function dispose(): void {
