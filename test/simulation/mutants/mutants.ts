@@ -1,455 +1,602 @@
 /**
- * Ways to break the protocol, each with the smallest change that does it. If the simulation finds all of them, a
- * simulation without violations means something. Two name the same invariant only if they break different code.
+ * Ways to break the protocol: faults at its ports and in its decisions. If the simulation finds all of them, a
+ * simulation without violations means something. Two name the same invariant only if they break it in another way.
  */
 
+import { ExportError, isExportError } from '../../../lib/core/errors.ts';
+import type { ExportState, LogEntry, LoopState, Run } from '../../../lib/core/model.ts';
+import type { ChainRef, PageRequest, PageSpool, Received, ReceivedPage } from '../../../lib/core/ports.ts';
+import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
+import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { Invariant } from '../invariants/invariant-names.ts';
-import type { Edit } from './apply-edit.ts';
+import type { Command } from '../world/sdk-clients.ts';
+import {
+  type Call,
+  type DecidedRun,
+  type Fault,
+  inDecision,
+  inLog,
+  inPorts,
+  inReads,
+  inRequests,
+  inService,
+  inSettings,
+  inSlots,
+  inSpools,
+  inStatuses,
+  inStep,
+  inStore,
+  inWatermark,
+  inWrites,
+  without,
+} from './fault.ts';
 
-export interface Mutant extends Edit {
+export interface Mutant {
   /** What the broken protocol does. */
   readonly name: string;
   /** What the simulation must report. Other invariants may be violated in other histories. */
   readonly violates: Invariant;
-  /** Applied, too: what else would prevent the violation. */
-  readonly also?: readonly Edit[];
+  readonly faults: readonly Fault[];
   /** Where the search begins, for a mutant that few histories find. Absent: with seed 1. */
   readonly firstSeed?: number;
 }
+
+const keyIn = ({ input }: Command): string => (input as { readonly Key?: string }).Key ?? '';
+const sortKeyIn = ({ input }: Command): string =>
+  (input as { readonly Item?: { readonly sk?: { readonly S?: string } } }).Item?.sk?.S ?? '';
+
+/** Each page is stored as soon as it is received. */
+const storedWhenReceived: readonly Fault[] = inPorts(
+  ({ service, store }) => {
+    const stored = new Map<PageSpool, ReturnType<PageSpool['put']>>();
+    /** The spool whose `fill` was called last. */
+    let filled: PageSpool | undefined;
+    return {
+      service: {
+        async fetch(request, options) {
+          let own: PageSpool | undefined;
+          const sink: typeof options.sink = (body) => {
+            const filling = options.sink(body);
+            own = filled;
+            return filling;
+          };
+          filled = undefined;
+          const received = await service.fetch(request, { ...options, sink });
+          if (own !== undefined && received.kind === 'page') stored.set(own, own.put(received));
+          return received;
+        },
+      },
+      store: {
+        ...store,
+        spool(identity) {
+          const spool = store.spool(identity);
+          return {
+            ...spool,
+            fill(body) {
+              filled = spool;
+              return spool.fill(body);
+            },
+            put: (received) => stored.get(spool) ?? spool.put(received),
+          };
+        },
+      },
+    };
+  },
+  ['ExportPage'],
+);
+
+/** The body without its last chunk. */
+async function* cutOff(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let before: Uint8Array | undefined;
+  for await (const chunk of body) {
+    if (before !== undefined) yield before;
+    before = chunk;
+  }
+}
+
+const withoutRepeats = <Entry extends LogEntry | undefined>(entry: Entry): Entry =>
+  entry?.kind === 'page' ? { ...entry, repeats: false } : entry;
+
+const isProof = ({ since, until, cursor }: PageRequest): boolean => cursor === null && since === until;
+
+const withoutRoot = (received: Received): Received =>
+  received.kind === 'page' ? { ...received, documentRoot: null } : received;
+
+const emptyPage: ReceivedPage = {
+  kind: 'page',
+  nextCursor: null,
+  reports: 0,
+  serviceTime: null,
+  documentRoot: null,
+  contentType: 'application/xml',
+  timing: { requestedAt: instantOf(0), latencyMs: 0 },
+  documentRootText: () => '',
+  excerpt: () => '',
+};
+
+const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';
+
+/** The execution of the step seems to own the run. */
+const ownedByCaller = (state: ExportState, _: unknown, { execution }: Call): ExportState => ({
+  ...state,
+  active: state.active && { ...state.active, execution },
+});
+
+/** Keeps back the writes of documents that `isLate` names until `isDue` is written. */
+const reordered = (isLate: (key: string) => boolean, isDue: (key: string) => boolean): readonly Fault[] =>
+  inStore(
+    (store) => {
+      const late: (() => Promise<void>)[] = [];
+      const write = async (key: string, put: () => Promise<void>): Promise<void> => {
+        if (isLate(key)) return void late.push(put);
+        await put();
+        if (isDue(key)) for (const each of late.splice(0)) await each();
+      };
+      return {
+        putDocument: (key, chunks) => write(key, () => store.putDocument(key, chunks)),
+        putLatest: (key, ...rest) => write(key, () => store.putLatest(key, ...rest)),
+      };
+    },
+    ['FinishRun'],
+  );
+
+async function* withOtherSizes(chunks: AsyncIterable<string>): AsyncGenerator<string> {
+  for await (const chunk of chunks) yield chunk.replace(/"bytes":\d+/, '"bytes":1');
+}
+
+/** The chain of a page, by its key. */
+function chainOf(exportName: string, key: string): (ChainRef & { readonly page: number }) | undefined {
+  const [, run, slice, attempt = '1', page] = /run=([^/]+)\/page-(?:(\d{4})(?:\.(\d+))?-)?(\d+)\./.exec(key) ?? [];
+  if (run === undefined) return undefined;
+  const ref = { export: exportName, run: run as Run['run'], page: Number(page) };
+  return slice === undefined ? ref : { ...ref, slice: Number(slice), attempt: Number(attempt) };
+}
+
+/** ExportPage says that the run has all its pages. */
+const finishing = (isEarly: (loop: LoopState) => boolean): Fault =>
+  inStep<never, ExportPageOutcome>('ExportPage', (real) => async (deps, command) => {
+    const outcome = await real(deps, command);
+    return outcome.next === 'page' && isEarly(outcome) ? { ...outcome, next: 'finish' } : outcome;
+  });
+
+/** The newest page of each slice seems to be its last one. */
+const endedEarly: readonly Fault[] = inLog(
+  (log) => {
+    const ended = <Entry extends LogEntry | undefined>(entry: Entry): Entry =>
+      entry?.kind === 'page' ? { ...entry, nextCursor: null } : entry;
+    return {
+      last: async (chain) => ended(await log.last(chain)),
+      async *entries(chain) {
+        const last = await log.last(chain);
+        for await (const entry of log.entries(chain)) yield entry.page === last?.page ? ended(entry) : entry;
+      },
+    };
+  },
+  ['FinishRun'],
+);
 
 export const mutants: readonly Mutant[] = [
   // How a page is stored and logged
   {
     name: 'a page is stored without a condition',
     violates: 'a visible object never changes',
-    at: 'lib/aws/s3/objects.ts#createObject',
-    replace: "IfNoneMatch: '*',",
-    with: '',
+    faults: [inRequests('S3', (command, perform) => perform(without(command, 'IfNoneMatch')))],
   },
   {
-    name: 'a page is logged before it is stored',
+    name: 'a page that is not stored is logged',
     violates: 'a page is stored before it is logged',
-    at: 'lib/aws/s3/page-store.ts#put',
-    replace: 'const { created, ...info } = await create(',
-    with: `const early = { ContentLength: body.bytes, Metadata: metadata };
-      void create(key, body, { contentType, metadata }).catch(() => {});
-      if (body.bytes > 0) return { stored: true, page: await readPage(folder, key, early, received.nextCursor) };
-      const { created, ...info } = await create(`,
+    faults: [
+      inRequests('S3', (command, perform) => {
+        const isPage = command.constructor.name === 'PutObjectCommand' && keyIn(command).includes('/page-');
+        return isPage ? { ETag: '"lost"' } : perform(command);
+      }),
+    ],
   },
   {
     name: 'a log entry is written without a condition',
     violates: 'a log entry never changes',
-    at: 'lib/aws/dynamodb/page-log.ts#append',
-    replace: "ConditionExpression: 'attribute_not_exists(pk)',",
-    with: '',
+    faults: [
+      inRequests('DynamoDb', (command, perform) =>
+        perform(sortKeyIn(command).startsWith('run#') ? without(command, 'ConditionExpression') : command),
+      ),
+    ],
   },
   {
     name: 'a prefetched page is stored before its predecessor',
     violates: 'pages are stored in order',
-    at: 'lib/core/steps/page-pipeline.ts#request',
-    replace: 'inFlight.push(requested);',
-    with: `const early = response.then(({ received }) => spool.put(received));
-      early.catch(() => {});
-      const dispose = async () => await spool[Symbol.asyncDispose]();
-      Object.assign(requested, { spool: { put: () => early, [Symbol.asyncDispose]: dispose } });
-      inFlight.push(requested);`,
+    faults: storedWhenReceived,
   },
   {
-    name: 'a prefetched page is logged before its predecessor',
+    name: 'a page counts as logged before its entry is written',
     violates: 'the page log has no gaps',
-    at: 'lib/core/steps/page-pipeline.ts#commit',
-    replace: 'const entry = await logPage(deps, { ...unlogged, ...delays });',
-    with: `const entry = { ...unlogged, ...delays, loggedAt: chain.run.startedAt };
-      logPage(deps, entry).catch(() => {});`,
+    faults: inLog((log, { runtime }) => ({
+      async append(entry) {
+        const delayMs = entry.page % 2 === 0 ? 0 : 2_000;
+        const written = runtime.sleep(delayMs).then(() => log.append(entry));
+        written.catch(() => {});
+        return entry;
+      },
+    })),
   },
   {
-    name: 'a prefetched page is kept although its cursor does not follow',
+    name: 'the log has another cursor than that of the request',
     violates: 'cursors form a chain',
-    at: 'lib/core/steps/page-pipeline.ts#walk',
-    replace: 'if (requests.nextCursor() !== entry.nextCursor) await requests.cancel();',
-    with: '',
-    also: [
-      {
-        at: 'lib/core/steps/page-pipeline.ts#commit',
-        replace: 'toLogEntry(chain.run, identity, durable, previous)',
-        with: 'toLogEntry(chain.run, { cursor: durable.cursor }, durable, previous)',
-      },
-    ],
+    faults: inLog((log) => ({
+      append: (entry) => log.append(entry.kind === 'page' ? { ...entry, cursor: entry.nextCursor } : entry),
+    })),
   },
   {
-    name: 'a truncated body is accepted',
+    name: 'the end of a body is lost',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/response/response-body.ts#next',
-    replace: 'throw exchange.explain(error, transferredBytes);',
-    with: 'return { done: true, value: undefined };',
-    also: [
-      {
-        at: 'lib/service/formats/xml.ts#createXmlFormatCheck',
-        replace: 'document.end() ?? {',
-        with: '(document.end(), undefined) ?? {',
-      },
-    ],
+    faults: inService(
+      (fetch) => (request, options) => fetch(request, { ...options, sink: (body) => options.sink(cutOff(body)) }),
+    ),
   },
   {
-    name: 'a document that contains no reports is a page',
-    violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/response/receive-page.ts#provePage',
-    replace: 'path === undefined || facts.reports !== null',
-    with: 'true',
+    name: 'a run ends although the service has another page',
+    violates: 'a run ends only where the service has ended it',
+    faults: inService(
+      (fetch) => async (request, options) =>
+        request.cursor === null ? await fetch(request, options) : { kind: 'end', status: 204 },
+    ),
   },
 
   // Stored pages that a later attempt adopts
   {
     name: 'adopting a page ignores its stored next cursor',
-    violates: 'no PageConflictError occurs',
-    at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: 'return { ...page, timing: null };',
-    with: 'return { ...page, nextCursor: received.nextCursor, timing: null };',
+    violates: 'the page log agrees with the stored pages',
+    faults: inSpools((spool) => ({
+      async put(received) {
+        const { stored, page } = await spool.put(received);
+        return { stored, page: { ...page, nextCursor: received.nextCursor } };
+      },
+    })),
   },
   {
     name: 'a refused cursor starts the run over although its page is stored',
     violates: 'a run does not start over while its next page is stored',
-    at: 'lib/core/steps/page-pipeline.ts#storeResponse',
-    replace: 'if (!isRefusal(error) || signal.aborted) throw error;',
-    with: 'throw error;',
+    faults: inStore(() => ({ find: async () => undefined })),
   },
 
   // Cursors that repeat, and errors of the service
   {
     name: 'a run with a cursor cycle continues',
     violates: 'no page is logged after a cursor cycle closes',
-    at: 'lib/core/steps/commit-page.ts#hasNextPage',
-    replace: '&& !repeats',
-    with: '',
+    faults: inLog((log) => ({
+      append: async (entry) => withoutRepeats(await log.append(entry)),
+      last: async (chain) => withoutRepeats(await log.last(chain)),
+    })),
   },
-
-  // Retry-After
   {
-    name: 'an invocation waits half of a short Retry-After',
+    name: 'the service asks for half of its Retry-After',
     violates: 'no request is sent before its Retry-After has passed',
-    at: 'lib/core/steps/page-requests.ts#waitOrThrow',
-    replace: 'await runtime.sleep(waitMs, signal);',
-    with: 'await runtime.sleep(waitMs / 2, signal);',
-    also: [
-      {
-        at: 'lib/core/steps/page-requests.ts#withBackoff',
-        replace: 'Math.max(1, seconds) * 1_000',
-        with: 'Math.max(1, seconds) * 500',
-      },
-    ],
+    faults: inService((fetch) => async (request, options) => {
+      try {
+        return await fetch(request, options);
+      } catch (error) {
+        if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
+        const retryAfterSeconds = error.retryAfterSeconds / 2;
+        throw new ExportError('ServiceThrottledError', error.message, { retryAfterSeconds });
+      }
+    }),
   },
 
-  // Slots
+  // Limits of the service
   {
     name: 'a slot is returned before its pages are requested',
     violates: 'no more pages are requested at once than maxConcurrentPages',
-    at: 'lib/core/slots/held-slot.ts#withinSlot',
-    replace: 'return await fetch(request, options);',
-    with: 'await slot.release();\nreturn await fetch(request, options);',
+    faults: inPorts(({ slots }) => ({
+      slots: slots && {
+        async acquire(options) {
+          const slot = await slots.acquire(options);
+          await slot?.release();
+          return slot;
+        },
+      },
+    })),
   },
   {
     name: 'a slot is taken although none is free',
     violates: 'no more slots are held than maxConcurrentPages',
-    at: 'lib/core/slots/page-slots.ts#take',
-    replace: 'others.length >= limit',
-    with: 'others.length > limit',
+    faults: [inSlots((real) => (options) => real({ ...options, limit: options.limit + 1 }))],
   },
   {
     name: 'the lease of a slot does not end',
     violates: 'a slot of a killed function becomes free',
-    at: 'lib/core/slots/page-slots.ts#take',
-    replace: '/ 1_000) + clockMarginSeconds',
-    with: '/ 1_000) + 86_400',
+    faults: inPorts(({ slots }) => ({
+      slots: slots && { acquire: (options) => slots.acquire({ ...options, leaseMs: 86_400_000 }) },
+    })),
+  },
+  {
+    name: 'a request takes no place of the rate',
+    violates: 'no more requests are sent in a period than rate allows',
+    faults: inPorts(({ rate }) => ({ rate: rate && { ...rate, take: async () => {} } })),
   },
 
   // The export state, and the runs that executions begin
   {
     name: 'export state is replaced without a condition',
     violates: 'export state replaces the version that was read',
-    at: 'lib/aws/dynamodb/conditional-writes.ts#replace',
-    replace: 'writeToken: { S: token } }, condition)',
-    with: 'writeToken: { S: token } }, {})',
+    faults: [
+      inRequests('DynamoDb', (command, perform) => {
+        const condition = ['ConditionExpression', 'ExpressionAttributeValues'];
+        return perform(sortKeyIn(command) === 'state' ? without(command, ...condition) : command);
+      }),
+    ],
   },
   {
     name: 'export state loses the fields of a later release',
     violates: 'export state keeps the fields of a later release',
-    at: 'lib/core/storage/stored-records.ts#parseValue',
-    replace: 'return value as Value;',
-    with: 'return parsed.data;',
+    faults: inReads((state) => Object.assign({ ...state }, { addedBy: undefined })),
   },
   {
-    name: 'a step does not check that its execution owns the run',
+    name: 'a step does not see that another execution owns the run',
     violates: 'an export has one active run',
-    at: 'lib/core/steps/export-state.ts#ownedRun',
-    replace: 'active?.execution === execution && (run === undefined || active.run === run)',
-    with: 'active !== undefined',
+    faults: inReads(ownedByCaller, ['ExportPage', 'FinishRun']),
   },
   {
     name: 'a run is taken over while its execution is running',
     violates: 'an export has one active run',
-    at: 'lib/core/steps/begin-run.ts#readUnfinished',
-    replace: "(await executions.status(active.execution)) === 'running'",
-    with: 'false',
+    faults: inStatuses((isOwn) => (isOwn ? undefined : 'ended')),
   },
   {
     name: 'FailRun changes a run of another execution',
     violates: 'an export has one active run',
-    at: 'lib/core/steps/fail-run.ts#failRun',
-    replace: 'active?.execution === execution',
-    with: 'active !== undefined',
+    faults: inReads(ownedByCaller, ['FailRun']),
   },
   {
     name: 'an execution that has ended restarts the export',
     violates: 'an execution that has ended begins no run with restart or since',
-    at: 'lib/core/start/decide.ts#begin',
-    replace: 'assertNotEnded(situation);',
-    with: '',
+    faults: inStatuses((isOwn) => (isOwn ? 'unknown' : undefined)),
   },
   {
     name: 'one scheduled time makes two runs',
     violates: 'one scheduled time begins one run',
-    at: 'lib/core/start/decide.ts#decideWithoutRun',
-    replace: 'hasBegun(scheduledTime, state.lastScheduledTime)',
-    with: 'false',
+    faults: [inDecision.before((state, ...rest) => [{ ...state, lastScheduledTime: undefined }, ...rest])],
   },
   {
     name: 'restart is ignored',
     violates: 'a start with restart begins a new run',
-    at: 'lib/core/start/decide.ts#relationTo',
-    replace: "input.restart === true ? 'restarts' : 'finds'",
-    with: "'finds'",
+    faults: [
+      inStep<{ readonly input: object }, unknown>(
+        'BeginRun',
+        (real) => (deps, command) => real(deps, { ...command, input: { ...command.input, restart: undefined } }),
+      ),
+    ],
   },
 
   // The watermark
   {
     name: 'the watermark moves when a run starts',
     violates: 'the watermark moves only when a run completes',
-    at: 'lib/core/start/decide.ts#begin',
-    replace: 'active: run,',
-    with: 'active: run,\nwatermark: { instant: run.startedAt, source: run.request.source, filter: run.request.filter },',
+    faults: [
+      inDecision.after((decision) => {
+        const { startedAt, request } = decision.run;
+        const { source, filter, api } = request;
+        const watermark = { instant: startedAt, source, filter, requestSha256: api.requestSha256 };
+        return isNew(decision) ? { state: { ...decision.state, watermark } } : {};
+      }),
+    ],
   },
   {
-    name: 'the watermark is the time of the last response, not the first',
+    name: 'the watermark is later than the first response',
     violates: 'the watermark never passes a report that is not exported',
-    at: 'lib/core/steps/finish-run.ts#setCompletion',
-    replace: 'const firstPages = slices.map(({ first }) => first);',
-    with: 'const firstPages = slices.map(({ last }) => last);',
+    faults: [
+      inWatermark((real, ...given) => {
+        const watermark = real(...given);
+        return watermark && instantOf(epochMsOf(watermark) + 600_000);
+      }),
+    ],
   },
   {
     name: 'the watermark moves back',
     violates: 'the watermark never moves back',
-    at: 'lib/core/start/watermark.ts#watermarkAfter',
-    replace: 'later(current.instant, reached)',
-    with: 'reached',
+    faults: [inWatermark((_, _state, _definition, { since }) => since)],
+  },
+  {
+    name: 'the watermark is that of the last slice',
+    violates: 'the watermark passes nothing that was not requested',
+    faults: [
+      inWatermark((real, state, definition, run, firstPages) => real(state, definition, run, firstPages.slice(-1))),
+    ],
   },
 
   // How a run is published
   {
     name: 'a run is published before its log is complete',
     violates: 'only a complete run is published',
-    at: 'lib/core/steps/export-page.ts#outcomeAfter',
-    replace: 'progress.isComplete',
-    with: 'progress.isComplete || (iteration.run.slices === undefined && progress.totals.pages === 2)',
-    also: [{ at: 'lib/core/storage/manifest.ts#assertEnd', replace: '!endsChain(end) ||', with: '' }],
+    faults: [finishing(({ page, slices }) => slices === undefined && page === 3), ...endedEarly],
+  },
+  {
+    name: 'FinishRun publishes a run with an open slice',
+    violates: 'only a complete run is published',
+    faults: [finishing(({ slices }) => slices !== undefined), ...endedEarly],
+  },
+  {
+    name: 'a slice that was set aside counts as exported',
+    violates: 'no PageConflictError occurs',
+    faults: [finishing(({ slices }) => slices !== undefined)],
   },
   {
     name: 'a page in the folder of a run that was never logged is ignored',
     violates: 'no page in the folder of a run is missing from its manifest',
-    at: 'lib/core/steps/inventory.ts#storedEntries',
-    replace: 'if (chunk !== undefined) throw await conflictIn(chunk, deps, counted);',
-    with: `const problem = chunk === undefined ? undefined : await conflictIn(chunk, deps, counted);
-      if (problem?.message.includes('never logged') === false) throw problem;`,
+    faults: inStore(
+      (store, { definition, log }) => ({
+        async *list(folder) {
+          for await (const object of store.list(folder)) {
+            const chain = chainOf(definition.name, object.key);
+            const last = chain && (await log.last(chain));
+            if (chain === undefined || chain.page <= (last?.page ?? 0)) yield object;
+          }
+        },
+      }),
+      ['FinishRun'],
+    ),
   },
   {
     name: 'a run with fewer reports than expected is published',
     violates: 'a run with fewer reports than expected does not complete',
-    at: 'lib/core/steps/finish-run.ts#setCompletion',
-    replace:
-      'if (hasTooFewReports(definition, run, { isComplete: true, totals })) throw tooFewReportsError(definition, run, totals);',
-    with: '',
+    faults: inSettings(() => ({ expect: undefined }), 'FinishRun'),
   },
   {
     name: 'latest.json is written before the manifest',
     violates: 'latest.json points to a published run',
-    at: 'lib/core/steps/finish-run.ts#publish',
-    replace: 'if (completion.isPublished) await store.putDocument(manifest, chunks);',
-    with: `if (completion.isPublished && !run.bounded) {
-        const latest = { ...refOf(run), sequence: run.sequence, completedAt: completion.at, manifest };
-        await store.putLatest(latestKey(run.export), latest, async () => true);
-      }
-      if (completion.isPublished) await store.putDocument(manifest, chunks);`,
+    faults: reordered(
+      (key) => !key.endsWith('/latest.json'),
+      (key) => key.endsWith('/latest.json'),
+    ),
   },
   {
     name: 'a run is listed before its manifest is written',
     violates: 'only a published run is listed',
-    at: 'lib/core/steps/finish-run.ts#publish',
-    replace: 'if (completion.isPublished) await store.putDocument(manifest, chunks);',
-    with: `if (completion.isPublished && !run.bounded) {
-        await store.putDocument(summaryKey(run), summaryChunks(run, content, manifest));
-      }
-      if (completion.isPublished) await store.putDocument(manifest, chunks);`,
+    faults: reordered(
+      (key) => key.endsWith('/manifest.json'),
+      (key) => key.endsWith('/run.json'),
+    ),
   },
   {
     name: 'a run is completed without its manifest',
     violates: 'a completed run has a manifest',
-    at: 'lib/core/steps/finish-run.ts#publish',
-    replace: 'if (completion.isPublished) await store.putDocument(manifest, chunks);',
-    with: 'if (run.bounded) await store.putDocument(manifest, chunks);',
-    also: [
-      {
-        at: 'lib/core/steps/finish-run.ts#publish',
-        replace: 'if (completion.isPublished) {',
-        with: 'if (completion.isPublished && run.bounded) {',
-      },
-    ],
+    faults: inStore(() => ({ putDocument: async () => {}, putLatest: async () => {} }), ['FinishRun']),
+  },
+  {
+    name: 'a manifest has other sizes than the log',
+    violates: 'a manifest lists exactly the page log of its run',
+    faults: inStore((store) => ({ putDocument: (key, chunks) => store.putDocument(key, withOtherSizes(chunks)) })),
   },
 
   // The document root
   {
-    name: 'the root element of a page is compared after the page is stored',
+    name: 'the root element of a page is not compared',
     violates: 'every page has the root element of the service',
-    at: 'lib/core/steps/page-pipeline.ts#storeResponse',
-    replace: 'roots.assertResponse(label, received, previous);',
-    with: '',
+    faults: inService(
+      (fetch) =>
+        async (...request) =>
+          withoutRoot(await fetch(...request)),
+    ),
   },
 
   // Executions and functions
   {
     name: 'a run never continues in a new execution',
     violates: 'an execution continues in a new one after iterationsPerExecution',
-    at: 'lib/core/steps/export-page.ts#outcomeAfter',
-    replace: 'next.iterations >= iterationsPerExecution',
-    with: 'false',
-    also: [
-      {
-        at: 'lib/core/steps/export-page.ts#exportPage',
-        replace: 'loop.iterations >= definition.limits.iterationsPerExecution',
-        with: 'false',
-      },
-    ],
+    faults: inSettings(
+      ({ limits }) => ({ limits: { ...limits, iterationsPerExecution: Number.POSITIVE_INFINITY } }),
+      'ExportPage',
+    ),
   },
   {
     name: 'a page counts the attempt that exports it as failed',
     violates: 'a log entry counts no delay that did not happen',
-    at: 'lib/core/steps/loop-outcome.ts#pendingDelays',
-    replace: '{ failedAttempts }',
-    with: '{ failedAttempts: failedAttempts + 1 }',
+    faults: [
+      inStep<{ readonly retries?: number }, unknown>(
+        'ExportPage',
+        (real) => (deps, command) => real(deps, { ...command, retries: (command.retries ?? 0) + 1 }),
+      ),
+    ],
   },
-
   {
     name: 'a deployment in mid-run changes what a run requests',
     violates: 'every page of a published run is requested as the run is',
-    at: 'lib/core/steps/export-page.ts#exportPage',
-    replace: 'if (contradiction !== undefined) throw contradiction;',
-    with: '',
+    faults: inReads(
+      (state, { definition: { request } }) => ({ ...state, active: state.active && { ...state.active, request } }),
+      ['ExportPage'],
+    ),
     firstSeed: 101,
   },
 
-  // Slices
+  // Slices and bounds
   {
-    name: 'the last slice of a run without an upper bound ends when the run began',
-    violates: 'a manifest lists exactly the page log of its run',
-    at: 'lib/core/slices.ts#sliceOf',
-    replace: 'until: number === count ? until : cutBefore(number + 1)',
-    with: 'until: number === count ? (until ?? run.startedAt) : cutBefore(number + 1)',
+    name: 'a run without an upper bound ends when it began',
+    violates: 'a run requests what its manifest states',
+    faults: inService(
+      (fetch) => (request, options) => fetch({ ...request, until: request.until ?? request.begunAt }, options),
+    ),
   },
   {
     name: 'another attempt cuts a run as the settings now say',
     violates: 'the slices of a run never change',
-    at: 'lib/core/start/decide.ts#resumeSlices',
-    replace: '...slices,',
-    with: '...chooseSlices(taken, { parallel: 2, lengthMs: definition.slicing.lengthMs ?? 5_400_000 }, definition.dates),',
-  },
-  {
-    name: 'the watermark is that of the last slice',
-    violates: 'the watermark passes nothing that was not requested',
-    at: 'lib/core/steps/finish-run.ts#setCompletion',
-    replace: 'const firstPages = slices.map(({ first }) => first);',
-    with: 'const firstPages = slices.map(({ first }) => first).slice(-1);',
+    faults: [
+      inDecision.after((decision) => {
+        const { run } = decision;
+        const slices = run.slices && { ...run.slices, lengthMs: run.slices.lengthMs * 2 };
+        return isNew(decision) ? {} : { run: { ...run, slices } };
+      }),
+    ],
   },
   {
     name: 'the lookback window of a first run that was abandoned is forgotten',
     violates: 'a run begins where its start says',
-    at: 'lib/core/start/decide.ts#begin',
-    replace: 'firstStartOf(definition, state, input, now)',
-    with: 'undefined',
+    faults: [inDecision.after(({ state }) => ({ state: { ...state, firstStart: undefined } }))],
   },
   {
     name: 'a run without a page keeps its upper bound',
     violates: 'a run begins where its start says',
-    at: 'lib/core/start/decide.ts#boundsOfEmptyRun',
-    replace: 'until: chooseUntil(definition, now)',
-    with: 'until: emptyRun.until',
+    faults: [
+      inDecision.after(({ kind, run }, { active }) =>
+        kind === 'replace' ? { run: { ...run, until: active?.until ?? run.until } } : {},
+      ),
+    ],
   },
   {
     name: 'a run with a lag ends when it begins',
     violates: 'a run begins where its start says',
-    at: 'lib/core/start/watermark.ts#chooseUntil',
-    replace: 'startOfUnit(now - lagMs,',
-    with: 'startOfUnit(now,',
+    faults: [
+      inDecision.after((decision) => {
+        const { run } = decision;
+        const hasLag = run.until !== undefined && run.bounded === undefined;
+        return isNew(decision) && hasLag ? { run: { ...run, until: run.startedAt } } : {};
+      }),
+    ],
   },
   {
     name: 'a rejected cursor starts every slice over',
     violates: 'a slice starts over only on its own',
-    at: 'lib/core/steps/walk-slices.ts#nextAttempt',
-    replace: 'attempts: { ...attempts, [number]: attempt + 1 }',
-    with: 'attempts: Object.fromEntries(Array.from({ length: active.slices.count }, (_, index) => [index + 1, attempt + 1]))',
+    faults: inWrites(
+      (state) => {
+        const slices = state.active?.slices;
+        if (state.active === undefined || slices?.attempts === undefined) return state;
+        const newest = Math.max(...Object.values(slices.attempts));
+        const numbers = Array.from({ length: slices.count }, (_, index) => index + 1);
+        const attempts = Object.fromEntries(numbers.map((number) => [number, newest]));
+        return { ...state, active: { ...state.active, slices: { ...slices, attempts } } };
+      },
+      ['ExportPage'],
+    ),
   },
   {
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
-    at: 'lib/core/steps/walk-slices.ts#nextAttempt',
-    replace: 'count > definition.limits.maxCursorRestarts',
-    with: 'false',
-  },
-  {
-    name: 'a slice that was set aside counts as exported',
-    violates: 'no PageConflictError occurs',
-    at: 'lib/core/steps/export-page.ts#continueAfter',
-    replace: 'if (progress.isComplete) return outcomeAfter(definition, iteration, progress);',
-    with: `if (progress.isComplete || (run.slices && failures.length > 0))
-        return { next: 'finish', ...loopAfter(definition, iteration, progress) };`,
-  },
-  {
-    name: 'FinishRun publishes a run with an open slice',
-    violates: 'only a complete run is published',
-    at: 'lib/core/steps/export-page.ts#continueAfter',
-    replace: 'if (progress.isComplete) return outcomeAfter(definition, iteration, progress);',
-    with: `if (progress.begun === run.slices?.count)
-        return { next: 'finish', ...loopAfter(definition, iteration, progress) };`,
-    also: [
-      {
-        at: 'lib/core/steps/finish-run.ts#readContent',
-        replace: '(run.slices !== undefined && !endsChain(last))',
-        with: 'false',
-      },
-      {
-        at: 'lib/core/steps/finish-run.ts#readContent',
-        replace: '(isComplete || run.slices === undefined)',
-        with: '(isComplete || complete.length > 0)',
-      },
-      { at: 'lib/core/storage/manifest.ts#assertEnd', replace: '!endsChain(end) ||', with: '' },
-    ],
+    faults: inSettings(
+      ({ limits }) => ({ limits: { ...limits, maxCursorRestarts: Number.POSITIVE_INFINITY } }),
+      'ExportPage',
+    ),
   },
   {
     name: 'the upper bound is not proven',
     violates: 'a run begins only if the service honors its upper bound',
-    at: 'lib/core/steps/walk-slices.ts#walkSlices',
-    replace: '!needsProof ||',
-    with: 'true ||',
+    faults: inService(
+      (fetch) => async (request, options) => (isProof(request) ? emptyPage : await fetch(request, options)),
+    ),
   },
   {
     name: 'a document that is no page proves the upper bound',
     violates: 'a run begins only if the service honors its upper bound',
-    at: 'lib/core/steps/upper-bound.ts#proveBounds',
-    replace: 'roots.assertProbe(label, received);',
-    with: '',
+    faults: inService((fetch) => async (request, options) => {
+      const received = await fetch(request, options);
+      return isProof(request) ? withoutRoot(received) : received;
+    }),
   },
   {
     name: 'a bounded run moves a watermark',
     violates: 'a bounded run changes nothing of its export',
-    at: 'lib/core/steps/finish-run.ts#setCompletion',
-    replace: 'run.bounded ? undefined : watermarkAfter',
-    with: 'watermarkAfter',
+    faults: inWrites(
+      (state) => {
+        const { export: name, active, lastCompleted } = state;
+        if (!name.includes('/') || active !== undefined || lastCompleted === undefined) return state;
+        return { ...state, watermark: { instant: lastCompleted.completedAt, ...lastCompleted.selection } };
+      },
+      ['FinishRun'],
+    ),
   },
 ];

@@ -23,6 +23,10 @@ export type Script = (request: PageRequest, nth: number) => FetchedPage | undefi
 export const cursorAt = (position: number): Cursor =>
   asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
 
+/** How many matching reports come before those of the page with this cursor. */
+export const positionOf = (cursor: Cursor | null): number =>
+  cursor === null ? 0 : Number.parseInt(cursor.split('-').at(-1) ?? '', 16);
+
 /** Fails requests, by their numbers from 1: with the error of this name, or a Retry-After of so many seconds. */
 export const failsAt =
   (failures: Readonly<Record<number, ErrorName | number>>): Script =>
@@ -74,7 +78,7 @@ export function scriptedService(
         const ms = Date.parse(date);
         return ms >= Date.parse(request.since) && ms < until;
       });
-      const position = request.cursor === null ? 0 : Number.parseInt(request.cursor.split('-').at(-1) ?? '', 16);
+      const position = positionOf(request.cursor);
       if (endStatus !== undefined && request.cursor !== null && position >= matching.length)
         return { kind: 'end', status: endStatus };
       const page = matching.slice(position, position + (request.request.size ?? 100));
