@@ -215,6 +215,6 @@ export function responseLines(page: RequestedPage): string[] {
 
 /** The findings of a walk, whose last page is `last`. */
 export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage): string {
-  const reason = at === 'count' ? 'its reports complete the total' : `it has no ${at}`;
-  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${last === undefined ? reason : JSON.stringify(last)}`;
+  const reason = last === undefined ? `there is no next page (${at})` : JSON.stringify(last);
+  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${reason}`;
 }
