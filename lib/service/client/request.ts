@@ -18,7 +18,10 @@ export type RequestSettings = Pick<ServiceSettings, 'compression'> & HeaderSetti
 /** The request in undici's form, without origin, signal, and the header that authenticates it. */
 export function httpRequest(base: URL, api: Description, request: PageRequest, settings: RequestSettings) {
   const unwritten = partsOf(base.pathname, api, request);
-  const { path, query, rawQuery, headers, body, form } = kindOf(api.next).write(unwritten, request.cursor, api);
+  const { path, query, rawQuery, headers, body, form } = kindOf(api.next).write(unwritten, request.cursor, {
+    ...api,
+    form: formOfNext(api),
+  });
   // The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2).
   const own = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`);
   const search = [...own, ...(rawQuery === undefined ? [] : [rawQuery])].join('&');

@@ -149,7 +149,9 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
   const isReport = from === 'report';
   const isCounted = from === 'count';
   const isOnly = from === 'none';
-  const isUrl = from === 'link' || (choice.isUrl && !isReport && !isCounted && !isOnly);
+  // Any value may be the next page: also a URL, or one that the last page has, too.
+  const isAnyValue = ['header', 'link', 'body'].includes(from);
+  const isUrl = from === 'link' || (choice.isUrl && isAnyValue);
   const method = isUrl ? 'GET' : choice.method;
   const isPost = method === 'POST';
   const isUnsendable = (choice.to === 'body' || choice.to === 'form') && !isPost;
@@ -270,7 +272,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
           ...(to === 'body' && { body: { 'cursor/a': '{cursor}' } }),
         },
       }),
-      ...(alsoOnLast && !isReport && !isCounted && !isOnly && { alsoOnLast: true }),
+      ...(alsoOnLast && isAnyValue && { alsoOnLast: true }),
       ...(isCounted && {
         first: choice.first,
         step: choice.step,

@@ -61,5 +61,5 @@ export const bodyKind: NextKind<z.infer<typeof bodySchema>> = {
     return readWithLast(found, page, api);
   },
   form: formOfValue,
-  write: (parts, cursor, api) => writeCursor(parts, cursor, { next: api.next, form: formOfValue(api) }),
+  write: writeCursor,
 };

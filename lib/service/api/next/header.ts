@@ -39,6 +39,5 @@ export const headerKind: NextKind<z.infer<typeof headerSchema>> = {
     const found = { value, what: 'cursor header', place: { header: at }, form: formOfCursor(api.next) };
     return readWithLast(found, page, api);
   },
-  form: ({ next }) => formOfCursor(next),
-  write: (parts, cursor, { next }) => writeCursor(parts, cursor, { next, form: formOfCursor(next) }),
+  write: writeCursor,
 };

@@ -69,13 +69,16 @@ export interface NextKind<NextSettings> {
   readonly rules: (api: Described<NextSettings>) => readonly Rule[];
   /** Absent: further requests send a cursor or the URL of the next page. */
   readonly sends?: 'number' | 'nothing';
-  /** How a cursor is kept. Absent: as text. */
+  /** How a cursor is kept. Absent: as `to` says, or else as text. */
   readonly form?: (api: Pick<Described<NextSettings>, 'next' | 'page'>) => CursorForm;
   /** The place for people. Absent: the name of the kind and `at`. */
   readonly place?: (next: NextSettings) => string;
   /** Where it finds values in the body, besides those of conditions. */
   readonly paths: (next: NextSettings) => readonly PathOf[];
-  /** The header that has the next page, which is then known before the body is read. Absent: the body has it. */
+  /**
+   * The header that has the next page, unless `last` is about the body: `read` is called before the body is read, so it
+   * must not refuse a first page without the header, which may be empty. Absent: `read` is called after the body.
+   */
   readonly header?: (next: NextSettings) => string;
   /** The path of a value in each report. */
   readonly inReport?: (next: NextSettings) => string;
@@ -86,6 +89,10 @@ export interface NextKind<NextSettings> {
   readonly parameters?: (next: NextSettings, head: Pick<PageFacts, 'header' | 'quote'>) => LinkParameters | undefined;
   /** @throws InvalidPage */
   readonly read: (page: PageFacts, api: Described<NextSettings>) => Next;
-  /** The request with this cursor, from its parts without. */
-  readonly write: (parts: RequestParts, cursor: string | null, api: Described<NextSettings>) => RequestParts;
+  /** The request with this cursor, from its parts without. `form` is how the cursor is kept. */
+  readonly write: (
+    parts: RequestParts,
+    cursor: string | null,
+    api: Described<NextSettings> & { readonly form: CursorForm },
+  ) => RequestParts;
 }

@@ -11,6 +11,7 @@ import type { CursorForm, NextKind } from './kind.ts';
 import { linkKind, linkSchema } from './link.ts';
 import { noneKind, noneSchema } from './none.ts';
 import { reportKind, reportSchema } from './report.ts';
+import { formOfCursor, type WithTarget } from './target.ts';
 
 export const nextSchema = oneKindOf(
   'from',
@@ -37,4 +38,4 @@ export const placeOfNext = (next: NextSettings): string =>
 
 /** How a cursor is kept. */
 export const formOfNext = ({ next, page }: { readonly next: NextSettings; readonly page: PageSettings }): CursorForm =>
-  kindOf(next).form?.({ next, page }) ?? 'text';
+  kindOf(next).form?.({ next, page }) ?? formOfCursor(next as WithTarget);

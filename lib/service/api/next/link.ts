@@ -56,8 +56,7 @@ export const linkKind: NextKind<z.infer<typeof linkSchema>> = {
     const found = { value, what: 'link', place: { header: 'link' }, form: formOfCursor(api.next) };
     return readWithLast(found, page, api);
   },
-  form: ({ next }) => formOfCursor(next),
-  write: (parts, cursor, { next }) => writeCursor(parts, cursor, { next, form: formOfCursor(next) }),
+  write: writeCursor,
 };
 
 interface Link {

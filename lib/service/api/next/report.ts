@@ -71,5 +71,5 @@ export const reportKind: NextKind<z.infer<typeof reportSchema>> = {
   },
   form: formOfValue,
   inReport: ({ at }) => at,
-  write: (parts, cursor, api) => writeCursor(parts, cursor, { next: api.next, form: formOfValue(api) }),
+  write: writeCursor,
 };
