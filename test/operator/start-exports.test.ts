@@ -3,18 +3,15 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { type ErrorName, ExportError } from '../../lib/core/errors.ts';
-import { asRunId, type Cursor, type ExportDefinition, type FailedRun, type RunEnd } from '../../lib/core/model.ts';
-import type { ExportEvent, PageRequest, ReportService } from '../../lib/core/ports.ts';
-import { runLocally } from '../../lib/local/run.ts';
+import { ExportError } from '../../lib/core/errors.ts';
+import { asRunId, type ExportDefinition, type FailedRun, type RunEnd } from '../../lib/core/model.ts';
+import type { ExportEvent } from '../../lib/core/ports.ts';
 import type { StartOptions, Target } from '../../lib/operator/target.ts';
 import type { StartRequest } from '../../lib/core/start/start-input.ts';
 import { startExports as startOn, type StartSettings } from '../../lib/operator/start-exports.ts';
 import type { RequestedStart } from '../../lib/operator/bounded-start.ts';
 import type { CommandContext } from '../../lib/operator/context.ts';
-import { anExportDefinition, anExportRequest, aRunResult, at, someLimits } from '../support/builders.ts';
-import { cursorAt, scriptedService, someReports } from '../support/export/scripted-service.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { anExportDefinition, aRunResult, at } from '../support/builders.ts';
 
 /** Exports that start and end when the test says so. */
 function someExports(names: readonly string[], changes: Partial<ExportDefinition> = {}) {
@@ -328,71 +325,4 @@ describe('a period with --each', () => {
       );
     },
   );
-});
-
-describe('a run whose service does not recover', () => {
-  /** Runs an export of two reports per page without delays. Returns what it says with `--quiet`. */
-  async function follow(service: ReportService, maxAttempts?: number) {
-    await using directory = await temporaryDirectory();
-    const { context, written } = aContext();
-    const limits = { ...someLimits(), pagesPerInvocation: 1_000 };
-    const definition = anExportDefinition({ name: 'nightly', request: anExportRequest({ size: 2 }), limits });
-    // The random part of each delay is zero.
-    const runtime = { ...systemRuntime, randomHex: (length: number) => '0'.repeat(length) };
-    const open = async () => ({
-      definition,
-      log: { async *boundedStates() {} },
-      start: (startInput: StartRequest, options: StartOptions) =>
-        runLocally({ definition, service, out: directory.path, startInput, runtime, ...options }),
-    });
-    const settings = { ...oneByOne, quiet: true, maxAttempts };
-    const status = await startExports({ option: '', open }, ['nightly'], settings, context);
-    expect({ status, stdout: written.stdout }).toEqual({ status: 1, stdout: '' });
-    return linesOf(written.stderr).join('\n');
-  }
-
-  it.each<[string, Cursor | null, readonly ErrorName[], readonly string[]]>([
-    [
-      'after pages that the same invocation has exported',
-      cursorAt(4),
-      ['ContractError', 'ContractError', 'ContractError', 'ContractError'],
-      ['attempt 2 of 4', 'attempt 3 of 4', 'attempt 4 of 4'],
-    ],
-    [
-      'over different errors',
-      null,
-      ['ServiceUnavailableError', 'ContractError', 'ContractError', 'ContractError'],
-      ['attempt 2 of 21', 'attempt 3 of 4', 'attempt 4 of 4'],
-    ],
-    [
-      'if the last error is not that of the last retry',
-      null,
-      ['ContractError', 'ContractError', 'ServiceUnavailableError', 'ContractError'],
-      ['attempt 2 of 3', 'attempt 3 of 3', 'attempt 4 of 23'],
-    ],
-  ])('counts the requests for a page %s', async (_, failing, errors, attempts) => {
-    const isFailing = ({ cursor }: PageRequest) => cursor === failing;
-    const service = scriptedService(someReports(9), (request) => {
-      const count = service.requests.filter(isFailing).length;
-      if (isFailing(request)) throw new ExportError(errors[count - 1] ?? 'RequestRejectedError', 'failed');
-      return undefined;
-    });
-    const written = await follow(service);
-    expect(service.requests.filter(isFailing)).toHaveLength(4);
-    expect(written.match(/attempt .* of \d+/g)).toEqual(attempts);
-    expect(written).toMatch(
-      /\n {2}Gave up after 3 retries\. Run again[^\n]*\. If it fails in the same way, see docs\/runbook\.md#contracterror\.$/,
-    );
-  });
-
-  it('are not said to be used up by an error that is not retried', async () => {
-    const service = scriptedService(someReports(9), () => {
-      const isFirst = service.requests.length === 1;
-      throw new ExportError(isFirst ? 'ServiceUnavailableError' : 'ConfigurationError', 'failed');
-    });
-    const written = await follow(service);
-    expect(written).toContain('Retrying');
-    expect(written).toContain('ConfigurationError: failed');
-    expect(written).not.toContain('Gave up');
-  });
 });

@@ -45,8 +45,8 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
     (place, status) => setFaults(place, always(errorResponse(Number(status)))),
   ],
   [
-    /^It responds with (\d+) to page (\d+)$/,
-    (place, status, page) => setFaults(place, onPage(Number(page), errorResponse(Number(status)), everyTime)),
+    /^It responds with (.+) to page (\d+)$/,
+    (place, answers = '', page) => setFaults(place, inTurn(answers.split(', then '), Number(page))),
   ],
   [
     /^It responds once with (\d+) to each page$/,
@@ -63,7 +63,6 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
       database.prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`).run(name);
     },
   ],
-  [/^Its page (\d+) is not XML$/, (place, page) => setFaults(place, onPage(Number(page), malformedXml, everyTime))],
   [
     /^Another process exports (\S+) to (\S+)$/,
     (place, name = '', out = '') => (place.lock = acquireExportLock(out, name)),
@@ -105,6 +104,17 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
     },
   ],
 ];
+
+/** The answers to the requests for the page: statuses, or a page that is no XML. The last one stays. */
+function inTurn(answers: readonly string[], page: number): FaultScript {
+  let count = 0;
+  return (input) => {
+    if (input.page !== page) return undefined;
+    const answer = answers[Math.min(count, answers.length - 1)];
+    count += 1;
+    return answer === 'no XML' ? malformedXml : errorResponse(Number(answer));
+  };
+}
 
 /** A fault of the next response for the page, or for each page. */
 function once(fault: Fault, only?: string): FaultScript {
