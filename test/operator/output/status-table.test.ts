@@ -239,34 +239,6 @@ describe('the status of one export on a terminal', () => {
       },
       ['  last page     2 min ago', '  last wait     90 s ago: the service sent Retry-After: 600 s'],
     ],
-    [
-      'how many slices are done, and why others are set aside',
-      { runs: [unfinished({ state: 'running', slices: aBoundedRun().slices })] },
-      ['  slices        12 of 64 slices done', '  slice 3       is set aside: ContractError: no XML'],
-    ],
-    [
-      'bounded runs that are unfinished, each with how to resume it, and only the newest of the others',
-      {
-        bounded: {
-          ...manyCompleted,
-          unfinished: [
-            aBoundedRun(),
-            aBoundedRun({ state: 'interrupted', slices: null, lastIncident: null }),
-            aBoundedRun({ state: 'running', slices: { done: 1, count: 2, setAside: [] }, lastIncident: null }),
-          ],
-        },
-      },
-      [
-        '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: failed, 12 of 64 slices, 418 pages',
-        '  last error    13 h ago: ServiceUnavailableError: Report service responded with 503 for page 8',
-        '  slice 3       is set aside: ContractError: no XML',
-        '  → to resume   npx --no -- report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2021-01-01T00:00:00Z --stack ReportExporter',
-        '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: interrupted, 418 pages',
-        '  → to resume   npx --no -- report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2021-01-01T00:00:00Z --stack ReportExporter',
-        '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: running, 1 of 2 slices, 418 pages',
-        '  bounded runs  500 completed, the last one 2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z, 60 min ago',
-      ],
-    ],
   ])('shows %s', (_, overrides: Partial<ExportView>, expected) => {
     expect(detailsOf(withRuns(overrides))).toEqual(expected);
   });
