@@ -125,7 +125,7 @@ const bucketSchema = object({
     example: { team: 'finance' },
   }),
   kmsKeyArn: optionalField(
-    'The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket. Without it, the common `kmsKeyArn`.',
+    'The customer managed KMS key that encrypts every object. Without it, the common `kmsKeyArn`.',
     kmsKeyArnSchema,
     { example: kmsKeyExample },
   ),
@@ -166,15 +166,11 @@ const idOf = (prefix: string) =>
 /** With Lambda's own limits. */
 const networkSchema = object({
   vpcId: field('The ID of the VPC.', idOf('vpc'), { example: 'vpc-0abc1234' }),
-  subnetIds: field(
-    'The IDs of the subnets of the functions: private ones, with a route to the service.',
-    idsOf('subnet', 16),
-    {
-      example: ['subnet-0abc1234'],
-    },
-  ),
+  subnetIds: field('Private subnets with a route to the service.', idsOf('subnet', 16), {
+    example: ['subnet-0abc1234'],
+  }),
   securityGroupIds: optionalField(
-    'The IDs of the security groups of the functions. Without it, one is created for each service.',
+    'The security groups of the functions. Without it, one is created for each service.',
     idsOf('sg', 5),
     { example: ['sg-0abc1234'] },
   ),
@@ -189,17 +185,14 @@ export const settingsFileSchema = object(
       text(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter'),
       { example: 'ReportExporter-prod' },
     ),
-    services: field(
-      'The services by name: 1 to 30 lower-case letters, digits and hyphens. With another name, the exports begin from the start.',
-      servicesSchema,
-    ),
+    services: field('The services by name: 1 to 30 lower-case letters, digits and hyphens.', servicesSchema),
     exports: field(
       'The exports of all services.',
       z.array(exportSchema, 'must be a list of exports').check(z.minLength(1, 'must have at least one export')),
     ),
     bucket: field('The bucket for pages and manifests.', z.prefault(bucketSchema, {})),
     kmsKeyArn: optionalField(
-      'The ARN of a customer managed KMS key for bucket, table, secrets and dead-letter queues. Without it, AWS owns or manages the keys.',
+      'The customer managed KMS key of bucket, table, secrets and dead-letter queues. Without it, AWS owns or manages the keys.',
       kmsKeyArnSchema,
       { example: kmsKeyExample },
     ),

@@ -18,17 +18,14 @@ export interface SettingsFile {
    * @example 'ReportExporter-prod'
    */
   readonly stackName?: string | undefined;
-  /**
-   * The services by name: 1 to 30 lower-case letters, digits and hyphens. With another name, the exports begin from the
-   * start.
-   */
+  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. */
   readonly services: Readonly<Record<string, ServiceProps>>;
   /** The exports of all services. */
   readonly exports: readonly ExportProps[];
   /** The bucket for pages and manifests. */
   readonly bucket?: BucketProps | undefined;
   /**
-   * The ARN of a customer managed KMS key for bucket, table, secrets and dead-letter queues.
+   * The customer managed KMS key of bucket, table, secrets and dead-letter queues.
    *
    * @default - AWS owns or manages the keys
    * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
@@ -54,7 +51,7 @@ export interface SettingsFile {
 /** The address and the limits of a service. */
 export interface ServiceProps {
   /**
-   * The address of the service: https, or http to the loopback interface.
+   * The address: https, or http to the loopback interface.
    *
    * @example 'https://reports.example.com'
    */
@@ -188,18 +185,17 @@ export interface ServiceProps {
    * @see `docs/aws.md#headers`
    */
   readonly userAgent?: string | undefined;
-  /** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
+  /** The secret on AWS that `send` or `api.auth` needs. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
-   * The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors
-   * must each name theirs.
+   * The environment variable with the secret, for runs on this machine.
    *
    * @default 'REPORT_EXPORT_API_KEY'
    * @example 'ACME_API_KEY'
    */
   readonly apiKeyEnv?: string | undefined;
   /**
-   * The memory of the function that requests pages. Lambda allocates CPU in proportion to it. Unit: MiB.
+   * The memory of ExportPage. CPU is in proportion to it. Unit: MiB.
    *
    * @default 512
    * @example 1024
@@ -251,8 +247,7 @@ export interface ApiProps {
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
-   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the
-   * service.
+   * What only the last page says. An export with a `next` of its own does not get that of the service.
    *
    * @default - the last page has no next page
    * @example {'at':'/has_more','is':false}
@@ -260,7 +255,7 @@ export interface ApiProps {
   readonly last?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /** What a page is. */
   readonly page?: ApiPageProps | undefined;
-  /** What responses say that are no pages, or pages without reports. */
+  /** What other responses say. */
   readonly when?: ApiWhenProps | undefined;
 }
 
@@ -552,7 +547,7 @@ export interface TlsProps {
   readonly clientKeyPassphraseEnv?: string | undefined;
 }
 
-/** The secret on AWS with the API key, or with what else `send` or `api.auth` needs. */
+/** The secret on AWS that `send` or `api.auth` needs. */
 export interface ApiKeySecretProps {
   /**
    * The name or complete ARN of an existing secret.
@@ -566,8 +561,7 @@ export interface ApiKeySecretProps {
 /** What to export, from where, and when. */
 export interface ExportProps {
   /**
-   * The name of the export, unique in the file: 1 to 40 letters, digits, hyphens and underscores. With another name,
-   * the export begins from the start.
+   * 1 to 40 letters, digits, hyphens and underscores. With another name, the export begins from the start.
    *
    * @example 'nightly'
    */
@@ -627,27 +621,26 @@ export interface ExportProps {
    */
   readonly maxPages?: number | undefined;
   /**
-   * A run fails after so many consecutive pages without reports, if they are counted. Unit: pages.
+   * A run fails after so many pages without reports in a row. Unit: pages.
    *
    * @default 1000
    */
   readonly maxEmptyPages?: number | undefined;
   /**
-   * The number of iterations after which a run continues in a new execution. Unit: iterations.
+   * How many iterations an execution has. Unit: iterations.
    *
    * @default 150
    */
   readonly iterationsPerExecution?: number | undefined;
   /**
-   * The maximum number of pages per invocation. Unit: pages.
+   * How many pages an invocation exports at most. Unit: pages.
    *
    * @default 1
    * @see `docs/costs.md#pages`
    */
   readonly pagesPerInvocation?: number | undefined;
   /**
-   * How often a run starts over because the service rejected its cursor, or because counted pages do not add up. Unit:
-   * restarts.
+   * How often a run starts over, as its cursor was rejected or counted pages do not add up. Unit: restarts.
    *
    * @default 1
    */
@@ -659,7 +652,7 @@ export interface ExportProps {
    */
   readonly maxInlineWait?: string | undefined;
   /**
-   * The longest Retry-After that a run waits for, at most P30D. A longer one fails the run. An ISO 8601 duration.
+   * The longest Retry-After that a run waits for, at most P30D. An ISO 8601 duration.
    *
    * @default 'PT6H'
    */
@@ -839,7 +832,7 @@ export interface BucketProps {
    */
   readonly objectTags?: Readonly<Record<string, string>> | undefined;
   /**
-   * The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket.
+   * The customer managed KMS key that encrypts every object.
    *
    * @default - the common `kmsKeyArn`
    * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
@@ -881,13 +874,13 @@ export interface NetworkProps {
    */
   readonly vpcId: string;
   /**
-   * The IDs of the subnets of the functions: private ones, with a route to the service.
+   * Private subnets with a route to the service.
    *
    * @example ['subnet-0abc1234']
    */
   readonly subnetIds: readonly string[];
   /**
-   * The IDs of the security groups of the functions.
+   * The security groups of the functions.
    *
    * @default - one is created for each service
    * @example ['sg-0abc1234']
@@ -1441,8 +1434,7 @@ export interface ExportsApiProps {
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
-   * What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the
-   * service.
+   * What only the last page says. An export with a `next` of its own does not get that of the service.
    *
    * @default - the last page has no next page
    * @example {'at':'/has_more','is':false}
@@ -1450,6 +1442,6 @@ export interface ExportsApiProps {
   readonly last?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /** What a page is. */
   readonly page?: ApiPageProps | undefined;
-  /** What responses say that are no pages, or pages without reports. */
+  /** What other responses say. */
   readonly when?: ApiWhenProps | undefined;
 }

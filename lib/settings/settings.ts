@@ -79,7 +79,7 @@ const rateSchema = object(
 
 const serviceFields = {
   baseUrl: field(
-    'The address of the service: https, or http to the loopback interface.',
+    'The address: https, or http to the loopback interface.',
     checkedText((address) => httpsUrl(address, 'https://reports.example.com', ['search', 'hash'])),
     {
       example: 'https://reports.example.com',
@@ -143,7 +143,7 @@ const serviceFields = {
   ),
   ...networkFields,
   apiKeySecret: optionalField(
-    'The secret on AWS with the API key, or with what else `send` or `api.auth` needs.',
+    'The secret on AWS that `send` or `api.auth` needs.',
     object({
       existing: optionalField(
         'The name or complete ARN of an existing secret. Without it, one is created.',
@@ -153,12 +153,12 @@ const serviceFields = {
     }),
   ),
   apiKeyEnv: optionalField(
-    'The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs. Without it, `REPORT_EXPORT_API_KEY`.',
+    'The environment variable with the secret, for runs on this machine. Without it, `REPORT_EXPORT_API_KEY`.',
     variableName('key'),
     { example: 'ACME_API_KEY' },
   ),
   memoryMebibytes: field(
-    'The memory of the function that requests pages. Lambda allocates CPU in proportion to it.',
+    'The memory of ExportPage. CPU is in proportion to it.',
     z._default(wholeNumber(512, 10_240), 512),
     { unit: 'MiB', example: 1024 },
   ),
@@ -241,7 +241,7 @@ const expectSchema = object(
 
 const exportFields = {
   name: field(
-    'The name of the export, unique in the file: 1 to 40 letters, digits, hyphens and underscores. With another name, the export begins from the start.',
+    '1 to 40 letters, digits, hyphens and underscores. With another name, the export begins from the start.',
     z
       .string()
       .check(
@@ -283,22 +283,18 @@ const exportFields = {
     example: 100_000,
   }),
   maxEmptyPages: field(
-    'A run fails after so many consecutive pages without reports, if they are counted.',
+    'A run fails after so many pages without reports in a row.',
     z._default(positiveInteger, 1_000),
     { unit: 'pages' },
   ),
   // An execution holds 25,000 events. An iteration takes 7, and 3 for each of up to 50 failed attempts.
-  iterationsPerExecution: field(
-    'The number of iterations after which a run continues in a new execution.',
-    countUpTo(150, 150),
-    { unit: 'iterations' },
-  ),
-  pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1), {
+  iterationsPerExecution: field('How many iterations an execution has.', countUpTo(150, 150), { unit: 'iterations' }),
+  pagesPerInvocation: field('How many pages an invocation exports at most.', countUpTo(1_000, 1), {
     unit: 'pages',
     page: 'costs.md#pages',
   }),
   maxCursorRestarts: field(
-    'How often a run starts over because the service rejected its cursor, or because counted pages do not add up.',
+    'How often a run starts over, as its cursor was rejected or counted pages do not add up.',
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
     { unit: 'restarts' },
   ),
@@ -307,7 +303,7 @@ const exportFields = {
     z.prefault(durationSchema, 'PT20S'),
   ),
   maxRetryAfter: field(
-    'The longest Retry-After that a run waits for, at most P30D. A longer one fails the run.',
+    'The longest Retry-After that a run waits for, at most P30D.',
     z.prefault(durationSchema.check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')), 'PT6H'),
   ),
   maxConsecutiveWaits: field(

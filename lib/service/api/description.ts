@@ -64,15 +64,12 @@ const sharedFields = {
   dates: z.optional(orNull(datesSchema)),
   next: optionalField('Where the next page is, and how it is requested.', z.nullable(nextSchema)),
   last: optionalField(
-    'What only the last page says. It belongs to `next`: an export with a `next` of its own does not get that of the service. Without it, the last page has no next page.',
+    'What only the last page says. An export with a `next` of its own does not get that of the service. Without it, the last page has no next page.',
     z.nullable(conditionSchema),
     { example: { at: '/has_more', is: false } },
   ),
   page: optionalField('What a page is.', object(nullable(pageFields)).check(z.meta({ id: 'api.page' }))),
-  when: optionalField(
-    'What responses say that are no pages, or pages without reports.',
-    object(nullable(whenFields)).check(z.meta({ id: 'api.when' })),
-  ),
+  when: optionalField('What other responses say.', object(nullable(whenFields)).check(z.meta({ id: 'api.when' }))),
 };
 
 /** The description of a service. */
