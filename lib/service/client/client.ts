@@ -94,10 +94,10 @@ export function createServiceClient(
       sent: sentCursor(api, request),
       size: request.request.size,
     };
-    const answers = { exchange, credentials, apiKey, clock, createGunzip };
-    const answer = await sendWithFreshCredentials(answers, parts, { page, beforeSend: request.beforeSend });
+    const deps = { exchange, credentials, apiKey, clock, createGunzip };
+    const answer = await sendWithFreshCredentials(deps, parts, { page, beforeSend: request.beforeSend });
     const { context } = exchange;
-    const requested = (): Requested => ({
+    const describeRequest = (): Requested => ({
       credentials: { name: 'API key', ...rejectionOf(auth) },
       cursor: kindOfSent(page),
       isOtherPath: isOtherPath(page, pathOfRequest(base, api, request)),
@@ -106,20 +106,20 @@ export function createServiceClient(
       path: parts.path.replace(/\?.*/, ''),
       ...api.settings,
     });
-    const failIfNoPage = (found: Reaction, facts: PageFacts, excerpt: string) => {
+    const assertNoError = (found: Reaction, facts: PageFacts, excerpt: string) => {
       if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
-      const error = errorOfReaction(context, found, facts, { requested: requested(), excerpt });
+      const error = errorOfReaction(context, found, facts, { requested: describeRequest(), excerpt });
       if (error === undefined) return;
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
     };
     const { response, reaction } = answer;
-    failIfNoPage(reaction, answer.facts, answer.excerpt);
+    assertNoError(reaction, answer.facts, answer.excerpt);
     if (reaction.kind === 'end') return receiveEnd(context, response, answer.facts, page);
     if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
     const assertPage = (facts: PageFacts, quoted: () => string) => {
       const found = asContractError(context, () => reactionTo(facts, api, clock.now));
-      if (found.kind !== 'page') failIfNoPage(found, facts, quoted());
+      if (found.kind !== 'page') assertNoError(found, facts, quoted());
     };
     return await receivePage(exchange, response, page, {
       ...options,
@@ -144,11 +144,11 @@ function rejectionOf(auth: Auth) {
   return { rejected, isStored: token === undefined && needsSecret({ auth }) };
 }
 
-/** Whether the cursor was a URL of the service that led elsewhere than the first request does. */
+/** Whether the cursor was a URL of the service with another path than that of the first request. */
 const isOtherPath = (page: RequestedPage, firstPath: string): boolean =>
   kindOfSent(page) === 'url' && page.requested.pathname !== firstPath;
 
-/** What the request sent of the page before. */
+/** The kind of cursor that the request sent. */
 function kindOfSent({ api, isFirst }: RequestedPage): Requested['cursor'] {
   if (isFirst) return 'none';
   if (kindOf(api.next).sends === 'number') return 'number';

@@ -1,4 +1,4 @@
-/** The time that a request may take, and its end by the caller. */
+/** Ends a request when its time is up, or when its caller aborts it. */
 
 import type { Clock } from '../../core/ports.ts';
 
@@ -11,7 +11,7 @@ interface Deadline {
   readonly endedBy: 'time' | 'caller' | undefined;
   /** Settles like `promise`, or rejects when the request ends: undici ignores the signal until it is connected. */
   race<Value>(promise: Promise<Value>): Promise<Value>;
-  /** Awaits `action`, after which the time begins again. Its errors are rethrown. */
+  /** Awaits `action`, during which no time counts. Afterwards the request has its total time again. */
   restartAfter(action: () => Promise<void>): Promise<void>;
   release(): void;
 }

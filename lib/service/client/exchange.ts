@@ -52,21 +52,21 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
   let pool: Dispatcher | undefined;
   let response: Response | undefined;
 
-  /** The error to throw for an error of the connection, after so many bytes of the body. */
+  /** The error to throw for an error of the connection, after `bytesRead` bytes of the body. */
   const explain = (error: unknown, bytesRead?: number): unknown =>
     deadline.endedBy === 'caller'
       ? callerSignal?.reason
       : connectionError(context, error, { isLate: deadline.endedBy === 'time', timeouts, bytesRead });
-  /** The result of `action`, within the deadline. Its own errors are rethrown. */
+  /** The result of `action`, within the deadline. Errors of `action` are rethrown. */
   const within = <Value>(action: () => Promise<Value>): Promise<Value> =>
     deadline.race(action()).catch((error: unknown) => {
       throw deadline.endedBy === undefined ? error : explain(error);
     });
-  /** Reads certificates and credentials again. False: those of the last request are still the same. */
+  /** Reads certificates and credentials again. Resolves to whether they differ from those of the last request. */
   async function refreshNetwork(): Promise<boolean> {
-    const former = pool;
+    const previous = pool;
     pool = pools.poolFor(await within(() => network.refresh()));
-    return pool !== former;
+    return pool !== previous;
   }
   async function sendOnce(request: Request): Promise<Response> {
     const options = { ...request, origin: server.base.origin, signal: deadline.signal };
@@ -80,7 +80,7 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
     context = withRequestId(context, received.headers);
     return response;
   }
-  /** Reads new credentials if a proxy or the TLS handshake rejected those sent. @throws the error, if there are none */
+  /** Reads new credentials after a proxy or the TLS handshake has rejected those sent. @throws if there are none */
   async function assertRefreshed(error: unknown): Promise<void> {
     const areRejected = rejectsCredentials(error);
     if (!areRejected && !mayRejectCredentials(error)) throw explain(error);
@@ -99,9 +99,9 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
     refreshNetwork,
     explain,
     /**
-     * Sends the request, again if a proxy or the TLS handshake rejects the credentials and there are newer ones. The
-     * body of the last response is no longer needed. If `beforeSend` rejects, nothing is sent, and its error is
-     * rethrown unchanged.
+     * Sends the request, and once more if a proxy or the TLS handshake rejects the credentials and there are newer
+     * ones. Discards the previous response. If `beforeSend` rejects, nothing is sent, and its error is rethrown
+     * unchanged.
      */
     async send(request: Request, beforeSend?: () => Promise<void>): Promise<Response> {
       response?.body.destroy();

@@ -1,4 +1,4 @@
-/** Sends the request for a page, and finds what its response says before its page is read. */
+/** Sends the request for a page, and finds out whether the response is a page, before the page is read. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, PageRequest } from '../../../core/ports.ts';
@@ -14,13 +14,13 @@ import type { CreateGunzip } from './gzip.ts';
 import { maxPeekBytes, peek } from './peek.ts';
 import { asksBodyOf, mayRejectInPage, pathsAsked, type Reaction, reactionTo } from './reaction.ts';
 
-/** A response, and what it says besides pages. */
+/** A response, and whether it is a page. */
 export interface Answer {
   readonly response: Response;
   readonly reaction: Reaction;
   /** What the reaction is based on. */
   readonly facts: PageFacts;
-  /** How the body of a response begins that is no page. */
+  /** The beginning of the body, if the response is no page. */
   readonly excerpt: string;
 }
 
@@ -52,7 +52,7 @@ export async function sendWithFreshCredentials(
     const response = await exchange.send({ ...parts, headers: { ...parts.headers, ...headers } }, beforeSend);
     return await answerIn(deps, response, page);
   };
-  // A refresh token that is being exchanged is stored before this request may end, and the process with it.
+  // Without a deadline, a refresh token that is being exchanged is stored before the process can end.
   const within = (read: () => Promise<Sent>) => (apiKey.update === undefined ? exchange.within(read) : read());
   const first = await within(() => credentials.get());
   const answer = await send(first);
@@ -62,7 +62,7 @@ export async function sendWithFreshCredentials(
   return isRefreshed || !isDeepStrictEqual(refreshed, first) ? await send(refreshed) : answer;
 }
 
-/** What the response says before its page is read. The body of any other response is read as far as it is asked for. */
+/** The answer before its page is read. The body of a response that is no page is read as far as conditions need it. */
 async function answerIn(
   { exchange, clock, createGunzip }: AnswerDependencies,
   response: Response,
@@ -70,23 +70,23 @@ async function answerIn(
 ): Promise<Answer> {
   const { api } = page;
   const { context } = exchange;
-  const answer = (content?: Parameters<typeof factsOf>[3]) => {
+  const answerWith = (content?: Parameters<typeof factsOf>[3]) => {
     const facts = factsOf(context, page, response, content);
     const reaction = asContractError(context, () => reactionTo(facts, api, clock.now));
     return { response, facts, reaction, excerpt: '' };
   };
-  const ofHead = answer();
-  if (ofHead.reaction.kind === 'page') {
-    if (!mayRejectInPage(api)) return ofHead;
+  const fromHead = answerWith();
+  if (fromHead.reaction.kind === 'page') {
+    if (!mayRejectInPage(api)) return fromHead;
     const peeked = await peek(exchange, response);
-    const inPage = answer(peeked.bytes && (await readDocument(peeked.bytes, pathsAsked(api))));
-    const isRejected = inPage.reaction.kind === 'credentials';
-    return { ...(isRejected ? inPage : ofHead), response: peeked.response };
+    const fromBody = answerWith(peeked.bytes && (await readDocument(peeked.bytes, pathsAsked(api))));
+    const isRejected = fromBody.reaction.kind === 'credentials';
+    return { ...(isRejected ? fromBody : fromHead), response: peeked.response };
   }
   const isAsked = asksBodyOf(response.statusCode, api);
   const limit = isAsked ? maxPeekBytes : undefined;
   const beginning = await readBeginning(context, response, { sleep: clock.sleep, createGunzip, limit });
   const excerpt = excerptOfText(context, response.headers, beginning);
-  if (!isAsked || !beginning.isWhole) return { ...ofHead, excerpt };
-  return { ...answer(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };
+  if (!isAsked || !beginning.isWhole) return { ...fromHead, excerpt };
+  return { ...answerWith(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };
 }

@@ -8,8 +8,8 @@ import type { ErrorContext } from '../errors.ts';
 import { type CreateGunzip, gunzip, isInGzip } from './gzip.ts';
 import { mediaType } from './response-headers.ts';
 
-export const maxBytes = 4 * 1024;
-/** The most bytes that are read of a compressed body, which may have no content for long. */
+export const maxExcerptBytes = 4 * 1024;
+/** The most bytes that are read of a compressed body: it may be long without any content. */
 const maxReceivedBytes = 64 * 1024;
 const maxReadMs = 2_000;
 const maxExcerptLength = 200;
@@ -32,7 +32,7 @@ export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet
   return shorten(toPrintable(shown).trim(), maxExcerptLength);
 }
 
-/** A body that is no page, or how it begins. */
+/** The beginning of a body that is no page, or all of it. */
 export interface Beginning {
   readonly bytes: Buffer;
   /** Whether these are all bytes of the body. */
@@ -50,7 +50,7 @@ export interface BeginningOptions extends Pick<Clock, 'sleep'> {
 export async function readBeginning(
   context: ErrorContext,
   { headers, body }: Response,
-  { sleep, createGunzip, limit = maxBytes }: BeginningOptions,
+  { sleep, createGunzip, limit = maxExcerptBytes }: BeginningOptions,
 ): Promise<Beginning> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -83,7 +83,8 @@ export function excerptOfText(
   { bytes, isWhole }: Beginning,
 ): string {
   const isText = /^(text\/.+|application\/(.+\+)?(json|xml))$/.test(mediaType(headers['content-type'])?.essence ?? '');
-  return isText ? excerptOf(bytes.subarray(0, maxBytes), isWhole && bytes.length <= maxBytes, keys) : '';
+  const hasAll = isWhole && bytes.length <= maxExcerptBytes;
+  return isText ? excerptOf(bytes.subarray(0, maxExcerptBytes), hasAll, keys) : '';
 }
 
 function decoded(

@@ -1,4 +1,4 @@
-/** The facts of a response: its head, and once it has been read, its document. */
+/** The facts of a response: those of its head, and those of its document once that has been read. */
 
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
@@ -23,7 +23,7 @@ export interface RequestedPage {
   readonly size: number | undefined;
 }
 
-interface Received {
+interface ResponseHead {
   readonly statusCode: number;
   readonly headers: Headers;
 }
@@ -33,8 +33,8 @@ const nothing: PathValue = { parent: false };
 /** Without `content`, the facts of the head alone. */
 export function factsOf(
   context: ErrorContext,
-  { api, ...requested }: RequestedPage,
-  { statusCode, headers }: Received,
+  { api, ...request }: RequestedPage,
+  { statusCode, headers }: ResponseHead,
   content?: Pick<PageContent, 'value'> & Partial<PageContent>,
 ): PageFacts {
   const quote = (text: string, maxLength: number) => presentable(text, context.keys, maxLength);
@@ -44,11 +44,11 @@ export function factsOf(
   };
   const trimmed = (value: PathValue): PathValue => ({ ...value, text: textIn(api.page, value) });
   return {
-    ...requested,
+    ...request,
     status: statusCode,
     statuses: statusesOfPages(api.page),
     header,
-    isSent: (text) => text === requested.sent || isSameAddress(text, { api, ...requested }),
+    isSent: (text) => text === request.sent || isSameAddress(text, { api, ...request }),
     headerNames: Object.keys(headers),
     isRepeated: (name) => Array.isArray(headers[name.toLowerCase()]),
     link: () => kindOf(api.next).parameters?.(api.next, { header, quote }),
@@ -68,7 +68,7 @@ function isSameAddress(text: string, { api, requested, sent }: RequestedPage): b
   return URL.parse(text, requested.href)?.href === URL.parse(sent, requested.href)?.href;
 }
 
-/** The result of `read`, with what contradicts the description as a ContractError. */
+/** The result of `read`. @throws ContractError in place of InvalidPage */
 export function asContractError<Result>(context: ErrorContext, read: () => Result): Result {
   try {
     return read();

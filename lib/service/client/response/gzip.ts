@@ -1,9 +1,8 @@
 /**
  * Decodes pages in gzip (docs/service-contract.md, section 2.3) while they are received, as fast as they are read.
  *
- * A body counts only if it is exactly one complete member of gzip: one that is cut off between two members would look
- * complete. The decoder of Node.js 24 rejects a second member, that of Node.js 22 does not. So the checksum is compared
- * here, too.
+ * A body is valid only if it is exactly one complete member of gzip: a body of several that is cut off between two of
+ * them would look complete. Node.js 24 rejects a second member, Node.js 22 does not. So the checksum is compared here.
  */
 
 import { once } from 'node:events';
@@ -33,7 +32,7 @@ export function isInGzip(context: ErrorContext, contentEncoding: Header, isAccep
 const maxRatio = 500;
 const minBombBytes = 16 * 1024 * 1024;
 
-/** Creates what decompresses a body. */
+/** Creates the stream that decompresses a body. */
 export type CreateGunzip = () => Transform & { readonly bytesWritten: number };
 
 const gunzipInThread: CreateGunzip = () => zlib.createGunzip({ chunkSize: 64 * 1024, rejectGarbageAfterEnd: true });
@@ -54,7 +53,7 @@ export async function* gunzip(
   createGunzip: CreateGunzip = gunzipInThread,
 ): AsyncGenerator<Uint8Array, void, void> {
   const decoder = createGunzip();
-  // It may fail after its last chunk has been read. Without a listener, that would end the process.
+  // The decoder may fail after its last chunk has been read. Without a listener, that would end the process.
   decoder.on('error', () => {});
   let trailer = Buffer.alloc(0);
   let interruption: { readonly cause: unknown } | undefined;
@@ -95,7 +94,7 @@ export async function* gunzip(
   }
 }
 
-/** A proxy that closed a connection may leave a body without its end. That is retried for longer. */
+/** A truncated body is retried for longer: a proxy may have closed the connection. */
 function decodingError(context: ErrorContext, error: unknown): Error {
   const { message, code } = error as Error & { readonly code?: string };
   if (code === truncation) {

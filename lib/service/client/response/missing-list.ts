@@ -1,4 +1,4 @@
-/** The problem of a page without its list of reports: what it has instead, and how to describe an empty page. */
+/** Describes a page without its list of reports: what it has instead, and how to describe it if it is an empty page. */
 
 import type { Description } from '../../api/description.ts';
 import { InvalidPage } from '../../api/next/kind.ts';
@@ -21,8 +21,9 @@ export function missingList({ list, path, content, api }: MissingList): InvalidP
       `it has an object at ${path}, in the place of a list. If an object there is one report, set page.single to true`,
     );
   if (list.type === 'null') {
-    const line = JSON.stringify({ at: path, is: null });
-    return new InvalidPage(`it has null at ${path}, and no list of reports. ${remedy(line)}, and describe when.error`);
+    const condition = JSON.stringify({ at: path, is: null });
+    const advice = `${remedy(condition)}, and describe when.error`;
+    return new InvalidPage(`it has null at ${path}, and no list of reports. ${advice}`);
   }
   const { fields = [] } = content;
   const names = fields.flatMap(({ path: field }) => nameInRoot(field) ?? []);
@@ -39,12 +40,12 @@ function nameInRoot(path: string): string | undefined {
   return name?.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-const remedy = (line: string): string => `If this is a page without reports, set when.empty to ${line}`;
+const remedy = (condition: string): string => `If this is a page without reports, set when.empty to ${condition}`;
 
 /** For a document without anything in it, or without any bytes. */
 export const blankRemedy = remedy('{"at": "", "is": null}');
 
-/** The line to add, for a document that looks like no error: zero is what a count says that has a name of its own. */
+/** The remedy, unless the document looks like an error. Prefers a field that is zero: it probably counts reports. */
 function proposal(
   names: readonly string[],
   { fields = [], value }: Partial<PageContent>,
@@ -54,7 +55,8 @@ function proposal(
   if (value?.('').isEmpty === true) return ` ${blankRemedy}`;
   const texts = fields.filter(({ text = '' }) => text !== '');
   const field = texts.find(({ text }) => text === '0') ?? texts.find(({ path }) => nameInRoot(path) !== undefined);
-  return ` ${remedy(page.format === 'json' && field !== undefined ? lineOf(field) : 'a value that only such a page has')}`;
+  const isShown = page.format === 'json' && field !== undefined;
+  return ` ${remedy(isShown ? conditionOf(field) : 'a value that only such a page has')}`;
 }
 
-const lineOf = ({ path, text }: Field): string => JSON.stringify({ at: path, is: text === '0' ? 0 : text });
+const conditionOf = ({ path, text }: Field): string => JSON.stringify({ at: path, is: text === '0' ? 0 : text });

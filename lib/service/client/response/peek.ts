@@ -1,4 +1,4 @@
-/** Reads a small body before it is handed on, for what only a body says, such as that the token has expired. */
+/** Reads a small body ahead of the page, as only the body may say, for example, that the token has expired. */
 
 import { gunzipSync } from 'node:zlib';
 import type { Exchange, Response } from '../exchange.ts';
@@ -6,7 +6,7 @@ import type { Exchange, Response } from '../exchange.ts';
 /** A longer body is a page. */
 export const maxPeekBytes = 64 * 1024;
 
-/** A response whose body can be read again. `bytes`: the whole body, decoded; undefined if it is longer. */
+/** A response whose body can be read again. `bytes` is the decoded body; undefined if it is too long or invalid. */
 export interface Peeked {
   readonly response: Response;
   readonly bytes: Uint8Array | undefined;
@@ -46,7 +46,7 @@ function decode(bytes: Buffer, headers: Response['headers']): Uint8Array | undef
   try {
     return gunzipSync(bytes, { maxOutputLength: maxPeekBytes });
   } catch {
-    // Whether it is valid is decided where the page is read.
+    // An invalid body is reported where the page is read.
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** The error for what a response says that is no page. */
+/** The error for a response that is no page. */
 
 import type { ExportError } from '../../../core/errors.ts';
 import type { ConditionPart } from '../../api/condition.ts';
@@ -7,7 +7,7 @@ import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Reaction } from './reaction.ts';
 import { rejectedTokenError, type Requested, statusError, throttledError } from './response-status.ts';
 
-/** undefined: the response is a page, or says that there are no reports. */
+/** undefined: the response is a page, is an empty one, or ends the pages. */
 export function errorOfReaction(
   context: ErrorContext,
   reaction: Reaction,
@@ -37,7 +37,7 @@ export function errorOfReaction(
   }
 }
 
-/** `"expired" at /error`. */
+/** The part of a response that the condition is about, such as `"expired" at /error`. */
 function describe({ at, header, parameter, status }: ConditionPart, facts: PageFacts): string {
   if (at !== undefined) {
     const { text, type } = facts.value(at);

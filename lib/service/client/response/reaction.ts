@@ -1,4 +1,4 @@
-/** Responses besides pages: the order in which the conditions of `when` are asked, and what follows from each. */
+/** Decides what a response is, besides a page: the order in which the conditions of `when` are evaluated. */
 
 import { epochMsOf, parseHttpDate } from '../../../core/timestamps.ts';
 import {
@@ -46,18 +46,18 @@ export const asksBodyOf = (status: number, api: Description): boolean =>
     partsOf(condition as Condition | undefined).some((part) => needsBody(part) && statusesOf(part).includes(status)),
   );
 
-/** The paths in responses that are no pages. */
+/** The paths that the conditions read in responses that are no pages. */
 export const pathsAsked = ({ last, when = {} }: Description): readonly string[] =>
   [last, ...Object.values(when)]
     .flatMap((condition) => partsOf(condition as Condition | undefined))
     .flatMap(({ at, wait }: ThrottledPart) => [at, typeof wait === 'string' ? wait : undefined])
     .filter((path) => path !== undefined);
 
-/** Whether the credentials may prove to be rejected only by the body of a page. */
+/** Whether the body of a page may say that the credentials are rejected. */
 export const mayRejectInPage = ({ when }: Description): boolean =>
   partsOf(when?.tokenExpired).some((part) => needsBody(part) && statusesOf(part).length === 0);
 
-/** `now` is compared with dates if the response has none. */
+/** `now` is the clock for waits until a date, if the response has no Date header. */
 export function reactionTo(facts: PageFacts, { when = {}, last, page }: Description, now: () => number): Reaction {
   const { status, isFirst } = facts;
   const isPage = statusesOfPages(page).includes(status);
@@ -67,8 +67,8 @@ export function reactionTo(facts: PageFacts, { when = {}, last, page }: Descript
     const seconds = longest(retryAfter, waitOf(throttled, facts, now));
     return { kind: 'throttled', seconds, part: throttled };
   }
-  const own = isPage && status !== 429 ? undefined : ownThrottling(facts, now);
-  if (own !== undefined) return { kind: 'throttled', ...own };
+  const byHead = isPage && status !== 429 ? undefined : throttlingInHead(facts, now);
+  if (byHead !== undefined) return { kind: 'throttled', ...byHead };
   const tokenExpired = partThatHolds(when.tokenExpired, facts);
   if (tokenExpired !== undefined) return { kind: 'credentials', part: tokenExpired };
   const cursorExpired = isFirst ? undefined : partThatHolds(when.cursorExpired, facts);
@@ -76,8 +76,8 @@ export function reactionTo(facts: PageFacts, { when = {}, last, page }: Descript
   return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
 }
 
-/** The wait that a response without a page asks for by its status or a Retry-After; undefined: none. */
-export function ownThrottling(
+/** The wait that a response without a page asks for with its status or a Retry-After; undefined if it asks for none. */
+export function throttlingInHead(
   { status, header }: Pick<PageFacts, 'status' | 'header'>,
   now: () => number,
 ): { readonly seconds: number | undefined } | undefined {
@@ -121,7 +121,7 @@ export function readWait(
   return Number.isNaN(date) ? readRetryAfter(text, facts, now) : secondsUntil(date, facts, now);
 }
 
-/** A smaller number is one of seconds, a larger one a date. */
+/** From the first on, a number is a time in seconds since 1970; from the second on, one in milliseconds. */
 const minEpochSeconds = 1_000_000_000;
 const minEpochMs = 100_000_000_000;
 

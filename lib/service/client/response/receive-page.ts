@@ -34,7 +34,7 @@ export interface PageOptions extends Pick<FetchOptions, 'sink' | 'onNextCursor'>
   readonly createGunzip: CreateGunzip | undefined;
   readonly createCheck: CreatePageCheck;
   readonly sleep: Clock['sleep'];
-  /** Throws the error for what a document says that is no page. */
+  /** Throws the error of a document that is no page. */
   readonly assertPage: (facts: PageFacts, excerpt: () => string) => void;
 }
 
@@ -90,7 +90,7 @@ async function readHead(
 ): Promise<PageHead> {
   const { api } = page;
   const { headers } = response;
-  const mayBeBlank = saysBlank(api);
+  const mayBeBlank = describesBlank(api);
   const isBlank = mayBeBlank && singleValue(headers['content-length']) === '0';
   const isGzip = isInGzip(context, headers['content-encoding'], options.compression);
   if (!isBlank) await assertContentType(context, response, api, options);
@@ -112,18 +112,18 @@ async function readChecked(exchange: Exchange, response: Response, { api, head, 
   const { sink, createGunzip, maxPageBytes } = options;
   const { isGzip, mayBeBlank } = head;
   const check = options.createCheck((text) => presentable(text, context.keys, 150));
-  // Nothing of the Report Export Service is described.
+  // The Report Export Service is not described by settings, so no setting would help.
   const remedyIfBlank = api.pagination === undefined ? undefined : blankRemedy;
   const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, remedyIfBlank };
   const body = await readBody(exchange, response, reading);
-  // A body without bytes proves something only if a length or chunks say so.
+  // Only a length or chunks prove that a body without bytes is complete.
   if (body.bytes === 0 && mayBeBlank) assertFraming(context, response.headers, false, maxPageBytes);
   const header = kindOf(api.next).header?.(api.next);
   assertNoLateNext(context, Object.keys(response.trailers), { header, isLast: head.next?.kind === 'last' });
   return body;
 }
 
-/** What pages of a run have in common. It is stored with the page, so it must not contain the key. */
+/** The document root. It is stored with the page, so it must not contain the key. */
 function rootOf(context: ErrorContext, { page }: Description, content: PageContent | undefined) {
   const { rootName = null } = content ?? {};
   if (rootName === null) return null;
@@ -146,7 +146,7 @@ async function assertContentType(
   throw contractError(context, excerpt === '' ? problem : `${problem}. Response: ${excerpt}`);
 }
 
-/** A page without content and without reports, such as one with status 204. Nothing of the body is stored. */
+/** Receives a page without content and without reports, such as one with status 204. The body is not read. */
 export async function receiveEmptyPage(
   context: ErrorContext,
   response: Response,
@@ -171,7 +171,7 @@ export async function receiveEmptyPage(
   };
 }
 
-/** The response is no page: the page before was the last one. @throws ContractError if it names a next page */
+/** Receives a response that says that the page before was the last one. @throws ContractError if it has a next page */
 export function receiveEnd(
   context: ErrorContext,
   { body }: Response,
@@ -195,11 +195,11 @@ const ownType = ({ page }: Description): string => mediaTypesOf(page)[0] ?? 'app
 function cursorOfNext(context: ErrorContext, next: Next): ReceivedPage['nextCursor'] {
   if (next.kind === 'page') return next.cursor;
   if (next.kind === 'last') return null;
-  const message = `${context.server.name} no longer continues the walk of ${context.label}: ${next.reason}`;
+  const message = `The pages of ${context.server.name} cannot be continued after ${context.label}: ${next.reason}`;
   throw failure(context, 'CursorRejectedError', message);
 }
 
-/** What follows the page, if its head decides that; undefined: the body does. */
+/** What follows the page, if its head says so; undefined if the body does. */
 function nextInHead(head: PageFacts, api: Description): Next | undefined {
   const kind = kindOf(api.next);
   if (kind.header === undefined || needsBody(api.last)) return undefined;
@@ -210,8 +210,8 @@ function nextInHead(head: PageFacts, api: Description): Next | undefined {
   return kind.read(head, api);
 }
 
-/** Whether a document without any bytes may be a page: a condition is about it. */
-const saysBlank = ({ last, when }: Description): boolean =>
+/** Whether a condition is about a document without any bytes, which then may be a page. */
+const describesBlank = ({ last, when }: Description): boolean =>
   [...partsOf(last), ...partsOf(when?.empty)].some((part) => part.at === '' && valuesOf(part).includes(null));
 
 /** The facts of a page that has its list of reports, or says that there are none. @throws InvalidPage */
@@ -233,10 +233,10 @@ function provePage(facts: PageFacts, api: Description, content: Pick<PageContent
 const mayBeMissing = (list: PathValue | undefined, path: string | undefined): boolean =>
   list === undefined || path === '' || !isSomething(list);
 
-/** `null` at the list is also what error documents have: then `last` must hold, or `error` has been asked. */
+/** Error documents, too, may have `null` in the place of the list. Without `when.error`, only `last` rules that out. */
 function emptyPage(facts: PageFacts, { when }: Description, list: PathValue | undefined) {
-  const isMissing = list === undefined || list.type !== 'null' || when?.error !== undefined;
-  return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isMissing };
+  const isNoError = list === undefined || list.type !== 'null' || when?.error !== undefined;
+  return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isNoError };
 }
 
 const isEmpty = (empty: Condition | undefined, facts: PageFacts): boolean =>

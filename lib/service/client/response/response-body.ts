@@ -5,7 +5,7 @@ import type { FetchOptions } from '../../../core/ports.ts';
 import type { PageContent } from '../../formats/format-check.ts';
 import type { PageCheck } from '../../formats/formats.ts';
 import { contractError } from '../errors.ts';
-import { excerptOf, maxBytes as maxExcerptBytes } from './excerpt.ts';
+import { excerptOf, maxExcerptBytes } from './excerpt.ts';
 import type { Exchange, Response } from '../exchange.ts';
 import { type CreateGunzip, gunzip } from './gzip.ts';
 import { pageTooLarge, singleValue } from './response-headers.ts';
@@ -51,7 +51,7 @@ export async function readBody(
   const excerpt = () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys);
   const invalid = (problem: string, remedy?: string) => {
     const isWhole = singleValue(headers['content-length']) === String(transferredBytes) && bytes <= maxExcerptBytes;
-    // An error page in place of JSON or CSV. What XML is broken by is in its middle.
+    // The beginning identifies an error page in place of JSON or CSV. It says nothing about an error within XML.
     const isMarkup = beginning.find((byte) => byte > 0x20) === 0x3c && check?.document.includes('XML') === false;
     const shown = isMarkup ? excerptOf(beginning, isWhole, context.keys) : '';
     const more = [remedy, shown === '' ? undefined : `It begins with ${shown}`].filter((text) => text !== undefined);
@@ -92,7 +92,7 @@ export async function readBody(
   }
 
   await sink(chunks());
-  // Such as a sink that has read another iteration.
+  // A sink may have read nothing, or another iteration.
   if (end === undefined) throw new Error(`The body of ${context.label} was not read to its end`);
   return {
     bytes,

@@ -34,7 +34,7 @@ export function assertNoLateNext(
   throw contractError(context, `it has the trailer ${found}, but the header ${header} is expected. Check the vendor`);
 }
 
-/** Why the content type is not that of a page in UTF-8; of `bytes`, not that of a page. undefined: it is. */
+/** Why a page cannot have this content type, or, unless its format is `bytes`, this charset. undefined: it can. */
 export function problemOfContentType(context: ErrorContext, headers: Headers, page: PageSettings): string | undefined {
   const types = mediaTypesOf(page);
   const isText = page.format !== 'bytes';
@@ -113,7 +113,7 @@ const requestIdNames = [
   'traceparent',
 ];
 
-/** With the request ID of the response if there is one: the operators of the service will ask for it. */
+/** Adds the request ID of the response, if there is one: the operators of the service will ask for it. */
 export function withRequestId(context: ErrorContext, headers: Headers): ErrorContext {
   const ids = requestIdNames.map((name) => singleValue(headers[name]));
   const id = ids.find((value) => value !== undefined && isPrintableAscii(value));
@@ -147,12 +147,12 @@ function readHttpDate(header: Header): Instant | null {
   return value === undefined ? null : parseHttpDate(value);
 }
 
-/** A gateway may repeat the content type. Equal ones are one; others stay joined, and are invalid. */
+/** A gateway may repeat the content type. Equal ones count as one. Different ones stay joined, which is invalid. */
 function contentTypeIn(header: Header): string {
   const all = allValues(header);
   const types = all.split(',').map((each) => each.trim());
-  const isOne = new Set(types.map((each) => each.replaceAll(' ', '').toLowerCase())).size === 1;
-  return isOne ? (types[0] ?? '') : all;
+  const areEqual = new Set(types.map((each) => each.replaceAll(' ', '').toLowerCase())).size === 1;
+  return areEqual ? (types[0] ?? '') : all;
 }
 
 /** undefined if the header is absent or invalid. */

@@ -8,17 +8,18 @@ import { presentable } from '../../redaction/redact.ts';
 import { type ErrorContext, failure } from '../errors.ts';
 import type { Response } from '../exchange.ts';
 
+/** What was requested, as messages describe it. */
 export interface Requested {
   readonly credentials: {
     readonly name: string;
-    /** What it means that they are rejected. */
+    /** The explanation if they are rejected. */
     readonly rejected: string;
     /** Whether a person has stored what was sent. */
     readonly isStored: boolean;
   };
   /** The settings that may be wrong if a request for a token is not understood. Absent: a page was requested. */
   readonly misunderstood?: string;
-  /** What it sends of the page before: nothing for the first page, a cursor, the number of the page, or a whole URL. */
+  /** The kind of cursor that was sent: none for the first page, a text, the number of the page, or a whole URL. */
   readonly cursor: 'none' | 'text' | 'number' | 'url';
   /** The settings that say where a cursor is found and sent. */
   readonly cursorSettings: string;
@@ -49,7 +50,7 @@ export function statusError(
   return failure(context, name, describeResponse(context, response, explanation, excerpt));
 }
 
-/** A response with another status says that the credentials are not accepted, and so did that to new ones. */
+/** The error if `when.tokenExpired` holds, also after the credentials were refreshed. */
 export function rejectedTokenError(context: ErrorContext, requested: Requested, reason: string): ExportError {
   const message = `${context.server.name} does not accept the credentials for ${context.label} (${reason})`;
   return failure(context, 'ConfigurationError', `${message}: ${rejectedCredentials(401, requested)}`);
@@ -157,7 +158,7 @@ function explainOther(status: number, cursor: Requested['cursor']): string {
   return isOfPages ? `${problem}. If pages have it, set page.status to [200, ${status}]` : problem;
 }
 
-/** It does not say that anything was refreshed: a key from the environment never is. */
+/** Does not mention a refresh: a key from the environment is never refreshed. */
 function rejectedCredentials(status: number, { credentials, secretPlace }: Requested): string {
   const { rejected, isStored } = credentials;
   if (!isStored) return rejected;

@@ -10,7 +10,7 @@ import type { ApiKeySource } from '../api-key.ts';
 import type { Server } from '../errors.ts';
 import { createExchanges, type Exchange, type Response } from '../exchange.ts';
 import { excerptOfText, readBeginning } from '../response/excerpt.ts';
-import { ownThrottling } from '../response/reaction.ts';
+import { throttlingInHead } from '../response/reaction.ts';
 import { isKeyRejected, isSuccess, type Requested, statusError, throttledError } from '../response/response-status.ts';
 import { assertionSeconds, createTokenRequests, type TokenConnection } from './token-request.ts';
 import { headerOf, problemError, readTokenResponse } from './token-response.ts';
@@ -104,7 +104,7 @@ async function errorOf(
   { clock, requested }: Pick<TokenConnection, 'clock'> & { readonly requested: Requested },
 ): Promise<ExportError> {
   const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
-  const throttling = ownThrottling({ status: response.statusCode, header: headerOf(response) }, clock.now);
+  const throttling = throttlingInHead({ status: response.statusCode, header: headerOf(response) }, clock.now);
   return throttling === undefined
     ? statusError(context, response, requested, excerpt)
     : throttledError(context, response, throttling.seconds, excerpt);
