@@ -39,10 +39,7 @@ export const stateNameOfRun = ({
 }: Pick<Run, 'export' | 'since' | 'until' | 'bounded'>): string =>
   bounded && until ? boundedStateName(exportName, { since, until }) : exportName;
 
-/**
- * The definition of bounded runs of an export. What regular runs must find, and how many pages they may have, says
- * nothing about them.
- */
+/** The definition of a bounded run of the export. `expect` and `maxPages` apply only to regular runs. */
 export function boundedDefinition(definition: ExportDefinition, bounds: Bounds): ExportDefinition {
   const { maxPages: _, ...limits } = definition.limits;
   return {
@@ -61,7 +58,7 @@ export function definitionOfState(definition: ExportDefinition, stateName: strin
   return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
 }
 
-/** The definition of the run that a start begins or resumes: bounds that the start names are those of a bounded run. */
+/** The definition of the run that a start begins or resumes: of a bounded run, if the start names two bounds. */
 export const definitionOfStart = (definition: ExportDefinition, { since, until }: Partial<Bounds>): ExportDefinition =>
   definition.bounds === undefined && since !== undefined && until !== undefined
     ? boundedDefinition(definition, { since, until })
@@ -117,7 +114,7 @@ function problemsOfEnd(
   ];
 }
 
-/** @throws ConfigurationError if requests cannot exclude exactly the reports from a date on, which `wanted` need */
+/** @throws ConfigurationError if requests cannot exclude exactly the reports from a date on, as `wanted` requires */
 function assertHasBounds({ name, dates }: BoundableDefinition, wanted: string): void {
   const { upperBound, zone } = dates;
   if (upperBound === undefined) {
@@ -135,8 +132,7 @@ function assertHasBounds({ name, dates }: BoundableDefinition, wanted: string): 
 }
 
 /**
- * The problem of a bound, or of a length in milliseconds; undefined if requests can have such dates. Otherwise they
- * would round it.
+ * The problem of a bound, or of a length in milliseconds, that requests would round; undefined if they can express it.
  */
 export function findDateProblem(dates: RequestDates, value: Instant | number): string | undefined {
   const { unitMs, zone = utcZone } = dates;
@@ -145,7 +141,7 @@ export function findDateProblem(dates: RequestDates, value: Instant | number): s
     return isMultiple ? undefined : wholeUnits(minSliceMs(dates), '');
   }
   const wallMs = wallClockOf(epochMsOf(value), zone);
-  // An instant in the hour that is repeated in autumn is in two places.
+  // In the hour that is repeated in autumn, each time of day is two instants.
   if (wallMs % unitMs === 0 && instantAt(wallMs, zone) === epochMsOf(value)) return undefined;
   const before = instantOf(startOfUnit(epochMsOf(value), unitMs, zone));
   return wholeUnits(unitMs, ` (${zone}), such as ${before}`);
@@ -162,17 +158,17 @@ function wholeUnits(unitMs: number, example: string): string {
   return `must be in whole ${name}${example}: requests have no finer dates, so slices or runs would overlap`;
 }
 
-/**
- * The run that has exported the bounds of this state, of the same service with the same filter; undefined if none has.
- */
-export const exportedBy = (state: ExportState | undefined, request: ExportRequest): ExportState['lastCompleted'] =>
-  state?.active === undefined && state?.lastCompleted && selectsSame(state.lastCompleted.selection, request)
-    ? state.lastCompleted
-    : undefined;
+/** The completed run of this state, if `request` selects the same reports. */
+const completedWith = ({ lastCompleted }: ExportState, request: ExportRequest): ExportState['lastCompleted'] =>
+  lastCompleted && selectsSame(lastCompleted.selection, request) ? lastCompleted : undefined;
+
+/** The run that has exported the bounds of this state with the same selection; undefined if none has. */
+export const exportedBy = (state: ExportState, request: ExportRequest): ExportState['lastCompleted'] =>
+  state.active === undefined ? completedWith(state, request) : undefined;
 
 /**
- * Reports must not be in two runs. A run that was abandoned has exported nothing, and one of another service or filter
- * has other reports. `own` are the names of states that may overlap.
+ * Makes sure that no report is in two runs. A run that was abandoned has exported nothing, and a run with another
+ * selection has other reports. `own` are the names of the states that may overlap.
  * @throws ConfigurationError if a bounded run of the export overlaps `bounds`
  */
 export async function assertNoOverlap(
@@ -186,7 +182,7 @@ export async function assertNoOverlap(
     if (other === undefined || own.has(state.export) || !overlaps(bounds, other)) continue;
     const { active } = state;
     const isUnfinished = active !== undefined && selectsSame(selectionOf(active.request), request);
-    const run = isUnfinished ? active.run : exportedBy({ ...state, active: undefined }, request)?.result.run;
+    const run = isUnfinished ? active.run : completedWith(state, request)?.result.run;
     if (run === undefined) continue;
     const remedy = isUnfinished
       ? 'Start with its bounds to complete it, or abandon it. Or choose bounds beside it, or start with --again'

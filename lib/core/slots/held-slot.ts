@@ -10,9 +10,9 @@ import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 /** A slot that was held for longer is returned before the next request, so that other exports can take it. */
 export const maxHoldMs = 15_000;
 
-/** The next request has to wait for its turn, longer than this invocation can: the run continues after a wait. */
+/** The next request has to wait for a slot, or for its place in the rate, for longer than this invocation can. */
 export class NotYet extends Error {
-  /** After how many seconds it may be tried again. Undefined: nobody knows when a slot becomes free. */
+  /** How long to wait before the next attempt. Undefined: it is not known when a slot becomes free. */
   readonly seconds: number | undefined;
 
   constructor(message: string, seconds?: number) {
@@ -55,7 +55,7 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
       await release();
       held = await slots.acquire({ leaseMs, signal, isRenewal });
       if (coversRequest(held)) return;
-      // The lease may be nearly over already, if the table is slow or the invocation was suspended.
+      // The lease may be nearly over, if the shared record was slow or the invocation was suspended.
       await release();
       throw new NotYet('No slot is free');
     },

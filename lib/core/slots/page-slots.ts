@@ -33,18 +33,13 @@ const clockMarginSeconds = 60;
 /** For how long an export tries to get a slot inside its invocation. */
 export const maxPollMs = 10_000;
 const minPauseMs = 100;
-/**
- * How often others may take a slot while an export polls. Then it waits in its execution instead, where it pays for no
- * function.
- */
+/** How often others may take a slot while an export polls. After that, it waits in its execution, at no cost. */
 const maxLosses = 2;
 
-/**
- * How often a return is tried after conflicts: a slot that is not returned is lost until its lease ends. An error
- * counts as many tries, because the store's client has repeated the request itself.
- */
-const maxReturns = 80;
-const returnsPerError = 40;
+/** How often the return of a slot is tried. A slot that is not returned is lost until its lease ends. */
+const maxReturnTries = 80;
+/** An error of the store counts as so many tries: its client has repeated the request itself. */
+const triesPerError = 40;
 
 /** @throws from `acquire`: the store's errors, unchanged, and the reason of an aborted signal */
 export function createPageSlots({
@@ -62,7 +57,7 @@ export function createPageSlots({
       const id = runtime.randomHex(16);
       const pollUntil = runtime.monotonicNow() + Math.min(maxPollMs, leaseMs / 4);
       let slot: PageSlot | undefined;
-      let previous: ReadonlySet<string> | undefined;
+      let previousHolders: ReadonlySet<string> | undefined;
       let losses = 0;
       try {
         // A chain that has just returned its slot lets the others go first.
@@ -73,8 +68,9 @@ export function createPageSlots({
           slot = found.slot;
           if (slot !== undefined) return slot;
           const holders = new Set(found.others.map((holder) => holder.id));
-          if (previous !== undefined && !holders.isSubsetOf(previous)) losses += 1;
-          previous = holders;
+          const isLoss = previousHolders !== undefined && !holders.isSubsetOf(previousHolders);
+          if (isLoss) losses += 1;
+          previousHolders = holders;
           if (losses >= maxLosses || runtime.monotonicNow() >= pollUntil) return undefined;
           await pause(signal);
         }
@@ -96,7 +92,7 @@ export function createPageSlots({
   }
 
   async function returnSlot(id: string): Promise<void> {
-    for (let tries = 0; tries < maxReturns;) {
+    for (let tries = 0; tries < maxReturnTries;) {
       try {
         const stored = await record.read();
         const held = holdersIn(stored);
@@ -104,7 +100,7 @@ export function createPageSlots({
         if (holders.length === held.length || (await record.replace(stored, { holders })) !== undefined) return;
         tries += 1;
       } catch {
-        tries += returnsPerError;
+        tries += triesPerError;
       }
       await runtime.sleep(minPauseMs * random());
     }
@@ -122,7 +118,7 @@ export function createPageSlots({
 
 const holdersIn = ({ content }: Versioned<SlotsRecord>): readonly SlotHolder[] => content?.holders ?? [];
 
-/** Whether the lease has not ended. This code writes no end that is too far ahead: the record was changed. */
+/** Whether the lease is valid. One that ends too far ahead was not written by this code, and is ignored. */
 function holdsAt({ expiresAt }: SlotHolder, nowMs: number): boolean {
   const now = nowMs / 1_000;
   return now < expiresAt && expiresAt <= now + maxLeaseMs / 1_000 + 2 * clockMarginSeconds;

@@ -23,7 +23,7 @@ export interface RateLimit {
 
 /** Times in milliseconds since the epoch. */
 export const rateRecord = z.object({
-  /** When a process that has rested could send its next burst: each request moves it by one interval. */
+  /** The theoretical arrival time of GCRA: from then on, a whole burst is free. A request moves it by one interval. */
   usedUntil: z.number(),
   /** The end of a Retry-After of the service. */
   notBefore: z.number(),
@@ -31,8 +31,8 @@ export const rateRecord = z.object({
 export type RateRecord = Readonly<z.infer<typeof rateRecord>>;
 
 /**
- * By how much the period is lengthened, as a fraction of it. The limit holds although the clocks of processes, and the
- * times that requests travel, differ by half of it.
+ * The fraction by which the period is lengthened. The limit holds while the clocks of processes, and the times that
+ * requests travel, differ by at most half of that.
  */
 const margin = 0.02;
 
@@ -40,13 +40,13 @@ const margin = 0.02;
 export const maxPlaceWaitMs = 60_000;
 /** A longer Retry-After binds only the run that received it. */
 const maxSharedRetryAfterMs = 300_000;
-/** A record that is farther ahead was written by a clock that was wrong. */
+/** A time that is farther ahead than any valid one, by more than this, was written by a wrong clock. */
 const clockMarginMs = 60_000;
-/** After a longer wait, the service may have sent a Retry-After meanwhile. */
+/** A request that waits longer reads the record again: meanwhile, the service may have sent a Retry-After. */
 const rereadAfterMs = 1_000;
-/** How long before its place a request that waits reads the record once more. */
+/** How long before its place it reads the record again. */
 const rereadLeadMs = 100;
-/** How much earlier a process takes its place at most, if its requests are late. */
+/** The most time that a process reserves between taking a place and sending the request. */
 const maxLeadMs = 1_000;
 
 /**
@@ -75,11 +75,11 @@ export function atRate(
   };
 }
 
-/** The milliseconds between two places. Those of a burst and the places after it in its period are `requests`. */
+/** The milliseconds between two places. A burst and the places after it in the same period are `requests` together. */
 const intervalOf = ({ requests, perMs, burst }: RateLimit): number => (perMs * (1 + margin)) / (requests - burst + 1);
 
-/** What is known of the rate at `now`. What a wrong clock has written is not believed. */
-function believed(content: RateRecord | undefined, limit: RateLimit, now: number): RateRecord {
+/** The content of the record, without times that only a wrong clock can have written. */
+function plausible(content: RateRecord | undefined, limit: RateLimit, now: number): RateRecord {
   const { usedUntil = 0, notBefore: retryAfter = 0 } = content ?? {};
   const notBefore = retryAfter <= now + maxSharedRetryAfterMs + clockMarginMs ? retryAfter : 0;
   const latestPlace = Math.max(now, notBefore) + maxPlaceWaitMs + clockMarginMs;
@@ -108,7 +108,7 @@ export function createRequestRate({
   /** The newest record that this process knows. */
   let known: Versioned<RateRecord> | undefined;
   const turns = createSlots(1);
-  /** How long this process needs from taking a place to sending the request, if it has been late. */
+  /** The time to reserve between taking a place and sending the request. It grows when a request is late. */
   let leadMs = 0;
 
   return {
@@ -117,10 +117,11 @@ export function createRequestRate({
         const maxWaitMs = Math.min(waitUntil - monotonicNow(), maxPlaceWaitMs);
         const endTurn = await turns.acquire(signal);
         const placeAt = await reserve(maxWaitMs).finally(endTurn);
-        if (!(await waitFor(placeAt, signal))) continue;
+        const isUsable = await waitFor(placeAt, signal);
+        if (!isUsable) continue;
         const lateMs = now() - placeAt;
         if (lateMs <= (limit.perMs * margin) / 2) return;
-        // A request that is sent late would meet those after it. The next place leaves time for what took so long.
+        // A request that is sent late would be too close to the next one. So it takes another place.
         leadMs = Math.min(2 * Math.max(lateMs, leadMs), maxLeadMs);
       }
     },
@@ -154,7 +155,7 @@ export function createRequestRate({
     for (let stored = known ?? (await record.read()); ; stored = await record.read()) {
       // Until this change succeeds, the record may be another one.
       known = undefined;
-      const next = decide(believed(stored.content, limit, now()));
+      const next = decide(plausible(stored.content, limit, now()));
       if (next === undefined) return;
       known = await record.replace(stored, next);
       if (known !== undefined) return;
@@ -167,7 +168,7 @@ export function createRequestRate({
     if (waitMs > rereadAfterMs) {
       await runtime.sleep(waitMs - rereadLeadMs, signal);
       const { content } = await record.read();
-      if (believed(content, limit, now()).notBefore > placeAt) return false;
+      if (plausible(content, limit, now()).notBefore > placeAt) return false;
     }
     const restMs = placeAt - now();
     if (restMs > 0) await runtime.sleep(restMs, signal);

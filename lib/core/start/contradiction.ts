@@ -1,6 +1,6 @@
 /**
  * Compares an unfinished run with the settings and the start that are to continue it: a deployment may change settings
- * in mid-run.
+ * while the run is unfinished.
  */
 
 import { isDeepStrictEqual } from 'node:util';

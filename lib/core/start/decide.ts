@@ -32,8 +32,8 @@ export interface Start {
 export interface Facts {
   /** The identity of a run that would begin now. */
   readonly newRun: Pick<Run, 'run' | 'sequence' | 'startedAt'>;
-  /** The status of the started execution itself. Read only for a start with `restart` or `since`. */
-  readonly self: ExecutionStatus;
+  /** The status of the started execution. Read only for a start with `restart` or `since`. */
+  readonly ownStatus: ExecutionStatus;
   readonly unfinished: UnfinishedRun;
 }
 
@@ -54,7 +54,7 @@ export type UnfinishedRun =
 
 /** `state` is the state of the export once the decision is recorded. */
 export type Decision =
-  | { readonly kind: 'skip'; readonly because: SkipCause; readonly reason: string }
+  | { readonly kind: 'skip'; readonly cause: SkipCause; readonly reason: string }
   /** The name of the error says whether the step is retried. */
   | { readonly kind: 'refuse'; readonly error: ExportError }
   /** The execution owns the run already: an earlier attempt of this step has recorded it. */
@@ -115,9 +115,9 @@ function decideWithoutRun(situation: Situation): Decision {
  * - `continues`: its execution is the next one of the run. `was superseded`: it would be, but the run was taken over.
  * - `has had its run`: its execution has begun or resumed another run before.
  * - `restarts`: it abandons the run.
- * - `finds`: it says nothing about the run.
+ * - `may resume`: it takes the run over if the run's execution has ended.
  */
-type Relation = 'owns' | 'continues' | 'was superseded' | 'has had its run' | 'restarts' | 'finds';
+type Relation = 'owns' | 'continues' | 'was superseded' | 'has had its run' | 'restarts' | 'may resume';
 
 export function relationTo(
   active: Run,
@@ -127,9 +127,9 @@ export function relationTo(
   if (active.execution === execution) return 'owns';
   if (input.continues !== undefined) return input.continues === active.execution ? 'continues' : 'was superseded';
   // A duplicate invocation must not abandon the run that its own execution has begun, although another one owns it now.
-  if (active.startedBy === execution) return 'finds';
+  if (active.startedBy === execution) return 'may resume';
   if (recentExecutions.includes(execution)) return 'has had its run';
-  return input.restart === true ? 'restarts' : 'finds';
+  return input.restart === true ? 'restarts' : 'may resume';
 }
 
 function decideWithRun(situation: Situation, active: Run): Decision {
@@ -142,25 +142,25 @@ function decideWithRun(situation: Situation, active: Run): Decision {
     case 'was superseded':
       return skip('run was taken over', `run ${active.run} now belongs to execution ${active.execution}`);
     case 'has had its run':
-      return skip('execution has had its run', runIsOver);
+      return skip('execution has had its run', noSecondRun);
     case 'restarts':
       assertMayBeAbandoned(active, state);
       return begin(situation);
-    case 'finds':
+    case 'may resume':
       if (unfinished.kind !== 'running') return decideWithEndedRun(situation, active);
       return skip('run is in progress', `execution ${active.execution} is still exporting run ${active.run}`);
   }
 }
 
-/** No execution exports the run, as far as is known. */
+/** The run's execution is not running, as far as is known. */
 function decideWithEndedRun(situation: Situation, active: Run): Decision {
   const { state, definition, input, execution } = situation;
   const { progress } = assertRead(situation.unfinished);
   // A run whose pages repeat, or that has too few reports, must never be published.
   if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
-  // Nothing is lost with a run without a logged page, and a new run also exports reports that have appeared since. A
-  // new bounded run would export the same, so the unfinished one is resumed if it can be.
+  // A run without a logged page is replaced: a new run also exports reports that have appeared since. A new bounded run
+  // would export the same, so an unfinished one is replaced only if it cannot be resumed.
   const isReplaceable = definition.bounds === undefined || contradiction !== undefined;
   if (progress.totals.pages === 0 && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
@@ -171,8 +171,8 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
 }
 
 /**
- * Consumers may have read the manifest of a run that is being published, and only its completion is left. If its
- * publication has failed because pages were changed, it is not published.
+ * A run that is being published must not be abandoned: consumers may have read its manifest. There is no manifest if
+ * the publication has failed because pages were changed.
  * @throws ConfigurationError
  */
 function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Run, { failedStart }: ExportState): void {
@@ -186,17 +186,17 @@ function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Ru
 }
 
 /**
- * The run and its progress once a start resumes it. A slice starts over if its pages repeat, or its cursors were
- * rejected too often. Every slice with a page does if the root of the run is doubtful. Rejections are counted from zero
- * again.
+ * The run and its progress once a start resumes it. A slice starts over if its pages repeat, or if its cursors were
+ * rejected too often. If the root of the run is doubtful, every slice with a page starts over. Rejections are counted
+ * from zero again.
  */
 function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { run: Run; progress: RunProgress } {
   const { definition, input } = situation;
   const { progress, hasKnownRoot } = assertRead(situation.unfinished);
   const isDoubtful = !hasKnownRoot && isRootDoubtful(slices, progress);
   const startsOver = ({ slice, last }: SliceProgress): boolean => {
-    if (last?.kind === 'page' && last.repeats) return true;
-    if (isDoubtful && last !== undefined) return true;
+    const repeats = last?.kind === 'page' && last.repeats;
+    if (repeats || (isDoubtful && last !== undefined)) return true;
     const rejections = slices.restarts?.[numberOf(slice)] ?? 0;
     return !endsChain(last) && rejections > definition.limits.maxCursorRestarts;
   };
@@ -220,8 +220,8 @@ function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { ru
 }
 
 /**
- * Whether the first pages of a run without a known root may be error documents with status 200. Their root then refuses
- * every real page, so no slice has a second page.
+ * Whether the first pages of a run without a known root may be error documents with status 200. Every real page is then
+ * refused, as it has another root, so no slice has a second page.
  */
 function isRootDoubtful({ setAside = [] }: RunSlices, progress: RunProgress): boolean {
   const wasRefused = setAside.some(({ error }) => error === 'ContractError');
@@ -230,7 +230,7 @@ function isRootDoubtful({ setAside = [] }: RunSlices, progress: RunProgress): bo
   return wasRefused && !hasSecondPage && hasRoot;
 }
 
-const skip = (because: SkipCause, reason: string): Decision => ({ kind: 'skip', because, reason });
+const skip = (cause: SkipCause, reason: string): Decision => ({ kind: 'skip', cause, reason });
 
 function assertRead(unfinished: UnfinishedRun): Extract<UnfinishedRun, { readonly kind: 'read' }> {
   if (unfinished.kind === 'read') return unfinished;
@@ -243,13 +243,13 @@ function resume(state: ExportState, run: Run, progress: RunProgress): Decision {
 }
 
 /**
- * Begins a run, unless this execution has begun one before: a suspended invocation may resume after its execution has
- * ended, and no execution would continue a second run. `emptyRun` is a run without a page, whose `since` the new one
- * takes over.
+ * Begins a run, unless this execution has begun or resumed one before: a suspended invocation may continue after its
+ * execution has ended, and no execution would export a second run. The new run takes over the `since` of `emptyRun`, an
+ * unfinished run without a page.
  */
 function begin(situation: Situation, emptyRun?: Run): Decision {
   const { state, definition, input, execution, newRun } = situation;
-  if (state.recentExecutions?.includes(execution)) return skip('execution has had its run', runIsOver);
+  if (state.recentExecutions?.includes(execution)) return skip('execution has had its run', noSecondRun);
   assertNotEnded(situation);
   const now = epochMsOf(newRun.startedAt);
   const { since, until, reason } =
@@ -316,9 +316,9 @@ function boundsOfEmptyRun(
   return { since, until: chooseUntil(definition, now), reason };
 }
 
-const runIsOver = 'this execution has had its run, and begins no other';
+const noSecondRun = 'this execution has had its run, and begins no other';
 
-/** An invocation that is suspended while so many executions begin or resume a run is no longer recognized. */
+/** An invocation is no longer recognized if it is suspended while so many executions begin or resume a run. */
 const maxRecentExecutions = 10;
 
 function withExecution({ recentExecutions = [] }: ExportState, execution: string): readonly string[] {
@@ -326,13 +326,12 @@ function withExecution({ recentExecutions = [] }: ExportState, execution: string
 }
 
 /**
- * Only a start with `restart` or `since` needs this. Any other begins a run that the next start resumes, as if its
- * execution had been stopped a moment later.
- * @throws ServiceUnavailableError, which is retried, because the status of an execution that was redriven may be an old
- *   one
+ * An execution that has ended must not abandon a run, or begin one at a `since` that an operator named earlier. Any
+ * other run that it begins does no harm: the next start resumes it.
+ * @throws ServiceUnavailableError, which is retried: the status of a redriven execution may be out of date
  */
-function assertNotEnded({ definition, execution, self }: Situation): void {
-  if (self !== 'ended') return;
+function assertNotEnded({ definition, execution, ownStatus }: Situation): void {
+  if (ownStatus !== 'ended') return;
   throw new ExportError(
     'ServiceUnavailableError',
     `Execution ${execution} has ended, so it begins no run of export ${definition.stateName}. If it was redriven, the attempt is retried`,
@@ -340,19 +339,19 @@ function assertNotEnded({ definition, execution, self }: Situation): void {
 }
 
 /**
- * The scheduler repeats a start for an hour at most. A time that is later than this was not sent by a schedule, and
- * blocks none.
+ * The scheduler repeats a start for at most an hour. A recorded time that is later than a start's by more than this was
+ * not sent by a schedule, and does not block the start.
  */
 const maxRepeatDelayMs = 86_400_000;
 
 /**
- * Whether a run for this scheduled time, or for a later one, has begun: the scheduler may deliver a time late, and
- * again.
+ * Whether a run for this scheduled time, or for a later one, has begun: the scheduler may deliver a time late, or
+ * more than once.
  */
 function hasBegun(scheduledTime: string, newest: string | undefined): boolean {
   if (newest === undefined) return false;
   if (newest === scheduledTime) return true;
-  // Not a number if one of the times is no date. Then only the same text is a repetition.
+  // NaN if one of the texts is no date. Then only the same text is a repetition.
   const laterByMs = Date.parse(newest) - Date.parse(scheduledTime);
   return laterByMs > 0 && laterByMs <= maxRepeatDelayMs;
 }

@@ -51,9 +51,9 @@ export async function beginRun(
 
   const decision = await recordDecision(deps, { definition, input, execution });
   if (decision.kind === 'skip') {
-    const { reason, because } = decision;
+    const { reason, cause } = decision;
     emit({ event: 'run-skipped', export: name, reason });
-    return { next: 'skip', export: stateName, reason, done: because === 'bounds are exported' ? true : undefined };
+    return { next: 'skip', export: stateName, reason, done: cause === 'bounds are exported' ? true : undefined };
   }
   const { run, progress } = decision;
   const isNew = decision.kind === 'begin' || decision.kind === 'replace';
@@ -100,8 +100,8 @@ async function recordDecision(deps: BeginRunDependencies, start: Start): Promise
 
 /**
  * Announces the bounded run in the state of its export, which has the sequences of all runs, and makes sure that it
- * overlaps no other. There is nothing to check if it replaces a run with the same bounds and the same selection: that
- * run was checked.
+ * overlaps no other. A run that replaces one with the same bounds and the same selection is not checked again. Returns
+ * the decision with the run's sequence.
  * @throws ConfigurationError if a bounded run of the export overlaps it
  */
 async function announceBounded(
@@ -124,10 +124,11 @@ async function announceBounded(
 export async function readFacts(deps: FactDependencies, state: ExportState, start: Start): Promise<Facts> {
   const { executions, runtime } = deps;
   const { input, execution } = start;
-  const mustNotHaveEnded = input.restart === true || input.since !== undefined;
+  // `assertNotEnded` needs it.
+  const needsOwnStatus = input.restart === true || input.since !== undefined;
   return {
     newRun: identifyRun(state, runtime),
-    self: mustNotHaveEnded ? await executions.status(execution) : 'unknown',
+    ownStatus: needsOwnStatus ? await executions.status(execution) : 'unknown',
     unfinished:
       state.active === undefined ? { kind: 'unread' } : await readUnfinished(deps, state, state.active, start),
   };
@@ -148,8 +149,9 @@ async function readUnfinished(
   const isDecided = relation === 'was superseded' || relation === 'has had its run' || relation === 'restarts';
   if (isDecided) return { kind: 'unread' };
   // The status is read before the progress, which is final only if the execution has ended.
-  if (relation === 'finds' && (await executions.status(active.execution)) === 'running') return { kind: 'running' };
-  // The state of a bounded run has no root of completed runs.
+  const isRunning = relation === 'may resume' && (await executions.status(active.execution)) === 'running';
+  if (isRunning) return { kind: 'running' };
+  // The state of a bounded run does not have the root of completed runs.
   const exportState = definition.bounds === undefined ? state : await log.exportState(definition.name);
   const hasKnownRoot = (definition.documentRoot ?? exportState?.documentRoot) !== undefined;
   return { kind: 'read', progress: await readProgress(log, active), hasKnownRoot };

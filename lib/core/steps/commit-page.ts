@@ -23,7 +23,7 @@ import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { countEqualPages, detectCycle, maxEqualPages } from './repeated-cursors.ts';
 
-/** A page that is durable in the page store, and the timing of its request; null if the page was adopted. */
+/** A page that is durable in the page store. Its `timing` is that of its request; null if the page was adopted. */
 export type DurablePage = StoredPage & Pick<PageEntry, 'timing' | 'reportsDigest'>;
 
 /** A page-log entry that has not been logged yet. */

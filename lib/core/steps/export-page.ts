@@ -18,8 +18,8 @@ import {
   maxPagesError,
   type PendingDelays,
   pendingDelays,
-  queue,
-  wait,
+  queueOutcome,
+  waitOutcome,
 } from './loop-outcome.ts';
 import { type ExportPageDependencies, type WalkResult, walkSlices } from './walk-slices.ts';
 
@@ -52,13 +52,13 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const before = await readProgress(log, run, isSameRun ? loop.slices : undefined);
   const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
-  // An earlier attempt of this iteration has logged the page that it was to export.
+  // Whether an earlier attempt of this iteration has logged the page that the iteration exports.
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
   const iteration = { command, state, run, before, delays: pendingDelays(command, isRepeated) };
-  // Throws if the pages so far have reached a limit.
+  // Also throws if the pages so far have reached a limit.
   const outcome = outcomeAfter(definition, iteration, before);
   if (isRepeated || outcome.next === 'finish') return outcome;
-  // Reached only after a wait: after a page, `outcomeAfter` returns `continue`.
+  // True only after a wait: after a page, `outcomeAfter` has returned `continue`.
   if (loop.iterations >= definition.limits.iterationsPerExecution) {
     return { next: 'continue', ...loopAfter(definition, iteration, before) };
   }
@@ -67,15 +67,14 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
     ...command,
     delays: iteration.delays,
     roots: createRootCheck(await readExpectedRoot(deps, iteration)),
-    // Before the first iteration, an interrupted execution may have left a page that is stored and not logged. Later
-    // on, only a failed attempt may have left one. That is rare, and each look-up costs a request to the store: such a
-    // page is found when it is stored again.
+    // An earlier execution may have left a page that is stored and not logged. Later on, only a failed attempt leaves
+    // one. That is rare, and each look-up costs a request: such a page is found when it is stored again.
     checkExisting: loop.iterations === 0 || !isSameRun,
   });
   return await continueAfter(deps, iteration, walked);
 }
 
-/** The loop state once the run has come as far as `progress`. A page sets the number of consecutive waits to zero. */
+/** The loop state once the run has come as far as `progress`. After a page, waits are counted from zero. */
 const loopAfter = (
   { stateName }: ExportDefinition,
   { command: { loop }, run, before, delays }: Iteration,
@@ -93,7 +92,7 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
   const loop = loopAfter(definition, iteration, progress);
   const next: LoopState = { ...loop, iterations: loop.iterations + 1, waits: 0 };
   if (progress.isComplete) return { next: 'finish', ...next };
-  // The last page of the only slice. One of several slices that cannot continue is set aside instead.
+  // Only a run with one slice has `progress.last`. One of several slices that cannot continue is set aside instead.
   if (progress.last !== undefined) assertContinues(definition, progress.last);
   if (progress.totals.pages >= maxPages) throw maxPagesError(definition, iteration.run);
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
@@ -112,14 +111,14 @@ async function continueAfter(
   const firstError = failures[0]?.error;
   // Failed chains are not recorded before a wait: they are walked again after it, and a write that fails would lose the
   // Retry-After.
-  if (backoffSeconds > 0) return wait(deps, run, loop, { backoffSeconds, cause: firstError });
+  if (backoffSeconds > 0) return waitOutcome(deps, run, loop, { backoffSeconds, cause: firstError });
   await recordFailedChains(deps, iteration, failures);
-  // One of several chains has made progress, or has started over and lost its pages. Then the run continues, although
-  // others have failed.
-  const hasChanged = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
-  if (!hasChanged) {
+  // A run with several chains continues although some have failed, if another one has logged pages, or has started over
+  // and lost its pages.
+  const hasChangedChain = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
+  if (!hasChangedChain) {
     if (failures.length > 0) return await restartOrThrow(deps, iteration, progress, firstError);
-    if (turn !== undefined) return queue(deps, run, { loop, turn });
+    if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });
   }
   return outcomeAfter(definition, iteration, progress);
 }
@@ -131,13 +130,13 @@ async function readExpectedRoot(
 ) {
   const { name, stateName } = definition;
   const logged = slices.flatMap(({ last }) => last ?? []);
-  const hasFirstPages = run.slices !== undefined || logged.length === 0;
-  // The state of a bounded run has no root: what scheduled runs have found applies to it, too.
+  const mayRequestFirstPage = run.slices !== undefined || logged.length === 0;
+  // The state of a bounded run has no root. The root of the scheduled runs applies to it, too.
   const isBounded = stateName !== name;
-  const completed = isBounded && hasFirstPages ? await log.exportState(name) : state;
+  const completed = isBounded && mayRequestFirstPage ? await log.exportState(name) : state;
   const expected = expectedRoot(definition, completed, { documentRoot: run.documentRoot, logged });
   if (expected !== undefined || run.slices === undefined) return expected;
-  // Slices that are known to be complete have not been read, and one of them may have the root.
+  // The root of a complete slice that was not read is the expected one, too.
   const read = new Set(slices.map(({ slice }) => slice.slice));
   const unread = Array.from({ length: begun }, (_, index) => index + 1).find((number) => !read.has(number));
   const last = unread === undefined ? undefined : await log.last(sliceOf(run, unread));
@@ -172,9 +171,10 @@ async function recordFailedChains(
   }
 }
 
-interface Restart {
-  /** Undefined: the run is being published, because a concurrent invocation has exported its last page. */
-  readonly replacement: Run | undefined;
+/** The run that replaces the abandoned one. */
+interface Replacement {
+  readonly next: Run;
+  /** Whether it begins now. Otherwise, a concurrent invocation of the same execution has begun it. */
   readonly isNew: boolean;
 }
 
@@ -194,10 +194,10 @@ async function restartOrThrow(
   const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
   if (!isRejected || run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   const { execution } = command;
-  const { replacement, isNew } = await updateOwnedRun<Restart>(deps, { execution }, (active, state) => {
-    // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
-    if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
-    if (active.completion !== undefined) return { result: { replacement: undefined, isNew: false } };
+  const replacement = await updateOwnedRun<Replacement | undefined>(deps, { execution }, (active, state) => {
+    if (active.run !== run.run) return { result: { next: active, isNew: false } };
+    // A concurrent invocation has exported the last page, and the run is being published.
+    if (active.completion !== undefined) return { result: undefined };
     const next: Run = {
       ...active,
       lastFailure: undefined,
@@ -205,12 +205,12 @@ async function restartOrThrow(
       cursorRestarts: active.cursorRestarts + 1,
       documentRoot: progress.last?.documentRoot ?? active.documentRoot,
     };
-    return { change: { ...state, sequence: next.sequence, active: next }, result: { replacement: next, isNew: true } };
+    return { change: { ...state, sequence: next.sequence, active: next }, result: { next, isNew: true } };
   });
   const restarted = { ...loopAfter(definition, iteration, progress), delays: undefined };
   if (replacement === undefined) return { next: 'finish', ...restarted };
-  const { message: reason } = error;
-  if (isNew) emit({ event: 'run-restarted', ...refOf(replacement), abandoned: run.run, reason });
+  const { next, isNew } = replacement;
+  if (isNew) emit({ event: 'run-restarted', ...refOf(next), abandoned: run.run, reason: error.message });
   const iterations = restarted.iterations + 1;
-  return { next: 'page', ...restarted, run: replacement.run, page: 1, iterations, waits: 0 };
+  return { next: 'page', ...restarted, run: next.run, page: 1, iterations, waits: 0 };
 }

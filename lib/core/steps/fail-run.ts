@@ -79,9 +79,9 @@ function failOwnedRun(
 ): StateChange<RecordedEvent> {
   const { totals } = progress;
   const isFinal = finalErrors.has(failure.error) || progress.last?.repeats === true;
-  // One of several slices that fails like this starts over with the next start, and the others stay.
-  const hasFinalFailure = isFinal && active.slices === undefined;
-  const resumable = !hasFinalFailure && !hasTooFewReports(definition, active, progress);
+  // One of several slices that fails like this starts over with the next start. The others stay.
+  const canComplete = !isFinal || active.slices !== undefined;
+  const resumable = canComplete && !hasTooFewReports(definition, active, progress);
   const { run, since, until, bounded } = active;
   return {
     change: resumable
@@ -118,7 +118,7 @@ function definitionOfInput(definition: ExportDefinition, startInput: unknown): E
   }
 }
 
-/** The failure without its error, which the state machine has already: it sends both in one event. */
+/** The failure without the error name, which the state machine has already: it sends both in one event. */
 export type RecordedFailure = Omit<FailedRun, 'error'>;
 
 export function recordedFailure(failed: FailedRun): RecordedFailure {

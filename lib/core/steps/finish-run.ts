@@ -44,8 +44,8 @@ interface FinishRunCommand {
 export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
   const completed = (await findCompleted(deps, command)) ?? (await complete(deps, command));
   const { result, completedAt } = completed;
-  const isExpecting = deps.definition.expect?.reportsEveryMs !== undefined;
-  const ms = isExpecting ? msWithoutReports(completed, epochMsOf(completedAt)) : undefined;
+  const expectsReports = deps.definition.expect?.reportsEveryMs !== undefined;
+  const ms = expectsReports ? msWithoutReports(completed, epochMsOf(completedAt)) : undefined;
   // Emitted again on a retry: the invocation that completed the run may have ended before its event was recorded.
   deps.emit({ event: 'run-completed', ...result, secondsWithoutReports: ms === undefined ? undefined : ms / 1_000 });
   return result;
@@ -53,7 +53,7 @@ export async function finishRun(deps: FinishRunDependencies, command: FinishRunC
 
 type Completed = NonNullable<ExportState['lastCompleted']>;
 
-/** The run as the state records it, if this execution has completed it and no later run has completed since. */
+/** The completed run as the state has it, if this execution has completed it and no other run has completed since. */
 async function findCompleted(
   { definition, log }: FinishRunDependencies,
   { run, execution }: FinishRunCommand,
@@ -82,7 +82,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, last), log));
   try {
     if (completion.isPublished) await store.putDocument(manifest, chunks);
-    // A run that is not published moves the watermark, too. Reading the chunks makes the same checks.
+    // A run that is not published moves the watermark, too. So its pages are checked: reading the chunks does that.
     else for await (const _ of chunks);
   } catch (error) {
     if (error instanceof RepeatedCursor && error.slice !== undefined) {
@@ -105,7 +105,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   return await endRun(deps, command, run, result);
 }
 
-/** Decides once how the run completes. The export's settings may change before a later attempt. */
+/** Decides how the run completes, unless an earlier attempt has: settings may have changed since. */
 function setCompletion(
   deps: FinishRunDependencies,
   command: FinishRunCommand,
@@ -132,9 +132,10 @@ function setCompletion(
 }
 
 /**
- * Reads what the manifest says before it lists the pages.
+ * Reads the totals of the run, and the first and the newest entry of each slice. Whether the only slice of a run is
+ * complete is checked later, with its chain.
  * @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if a slice has no last page for
- * another reason. The end of the only slice of a run is checked with its chain
+ *   another reason
  */
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
@@ -162,7 +163,7 @@ async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   );
 }
 
-/** Gives the slice a new attempt, which the next start exports. The completion of the run is decided again then. */
+/** Gives the slice a new attempt, which the next start exports. How the run completes is decided again afterwards. */
 function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, slice: number): Promise<void> {
   return updateOwnedRun<void>(deps, command, (run, state) => {
     if (run.slices === undefined) return { result: undefined };

@@ -28,9 +28,10 @@ type ChunkSums = Map<string, bigint>;
 
 /**
  * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and
- * revision that were logged, and no other page of the run. Other objects in the run's folder are ignored, pages of
- * earlier attempts of a slice, and a page in whose place the log has the end of its slice (`last` has the newest entry
- * of each slice): another attempt has received it, and logged it later.
+ * revision that were logged, and no other page of the run. `last` is the newest entry of each slice.
+ *
+ * Ignored are pages of earlier attempts of a slice, and other objects in the run's folder. A page is ignored, too, if
+ * the log has the end of its slice in its place: another invocation received it, but the end was logged first.
  * @throws PageConflictError at the end, about the first page that differs
  */
 export async function* storedEntries(
@@ -39,21 +40,21 @@ export async function* storedEntries(
   last: readonly LogEntry[],
 ): AsyncGenerator<LogEntry> {
   const logged: ChunkSums = new Map();
-  const abandoned = new AbortController();
+  const cancellation = new AbortController();
   const ends = last.filter(({ kind }) => kind === 'end');
   const counted = { run, ends: new Map(ends.map(({ slice, page }) => [slice, page])) };
-  const listing = sumUpStored(deps, counted, abandoned.signal);
-  // The listing may fail before it is awaited, and is not awaited if the log cannot be read.
+  const listing = sumUpStored(deps, counted, cancellation.signal);
+  // The listing may reject before it is awaited, and is not awaited if the log cannot be read.
   const listingSettled = listing.catch(() => {});
   try {
     for await (const entry of entriesOf(deps.log, run)) {
-      if (entry.kind === 'page') add(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
+      if (entry.kind === 'page') addToSum(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
       yield entry;
     }
     const chunk = firstDifferentChunk(logged, await listing);
     if (chunk !== undefined) throw await conflictIn(chunk, deps, counted);
   } finally {
-    abandoned.abort();
+    cancellation.abort();
     await listingSettled;
   }
 }
@@ -63,7 +64,7 @@ async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGen
   for (const slice of slicesOf(run)) yield* log.entries(slice);
 }
 
-/** A run, and the number of the page in whose place each slice ends, if the log has such an end. */
+/** A run, and for each slice whose log has an end, the number of the page in whose place it is. */
 interface CountedRun {
   readonly run: Run;
   readonly ends: ReadonlyMap<number | undefined, number>;
@@ -73,7 +74,7 @@ async function sumUpStored(deps: InventoryDependencies, run: CountedRun, signal:
   const stored: ChunkSums = new Map();
   for await (const [page, object] of storedPages(deps, run)) {
     if (signal.aborted) break;
-    add(stored, page, object);
+    addToSum(stored, page, object);
   }
   return stored;
 }
@@ -93,7 +94,7 @@ async function* storedPages(
 /** The name of the chunk, such as `3/0`: the slice, and the number of the chunk within the slice. */
 const chunkOf = ({ slice = 0, page }: PageRef): string => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
 
-function add(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObject): void {
+function addToSum(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
   const chunk = chunkOf(page);
   sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));

@@ -1,9 +1,9 @@
 /**
  * The ways in which an iteration of the loop ends, and the delays of its pages.
  *
- * A log entry has what delayed its page: the number of failed attempts, and the seconds that the run waited. Until a
- * page is logged, the retry count of the step has the failed attempts, and the state of the loop the seconds. The next
- * page that is logged takes both, so each delay is in one entry at most.
+ * A log entry says what delayed its page: the number of failed attempts, and the seconds that the run waited. Until a
+ * page is logged, the failed attempts are in the retry count of the step, and the seconds in the state of the loop. The
+ * next page that is logged takes both, so each delay is in one entry at most.
  */
 
 import { ExportError } from '../errors.ts';
@@ -30,7 +30,7 @@ export type ExportPageOutcome =
  * The outcome of an iteration that ends in a long Retry-After: the Wait state, then the same page.
  * @throws RequestRejectedError if the wait, or the number of consecutive waits, exceeds the settings
  */
-export function wait(
+export function waitOutcome(
   { definition: { limits }, emit }: Pick<StepDependencies, 'definition' | 'emit'>,
   run: Run,
   loop: LoopState,
@@ -55,21 +55,22 @@ export function wait(
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
 }
 
-/** An execution that has to wait for its turn waits for a random time longer, so that exports do not poll in step. */
-const minSlotWaitSeconds = 10;
-const turnWaitSpread = 20;
+/** The shortest wait for a turn if nobody knows when it comes. */
+const minTurnWaitSeconds = 10;
+/** Each wait is up to this much longer, at random, so that exports do not poll at the same time. */
+const turnWaitSpreadSeconds = 20;
 
 /**
  * The outcome of an iteration whose next request has to wait for its turn. Counts as two iterations, as a Wait state
  * adds two events.
  */
-export function queue(
+export function queueOutcome(
   { emit, runtime }: Pick<StepDependencies, 'emit' | 'runtime'>,
   run: Run,
   { loop, turn }: { readonly loop: LoopState; readonly turn: NotYet },
 ): ExportPageOutcome {
-  const minSeconds = Math.ceil(turn.seconds ?? minSlotWaitSeconds);
-  const waitSeconds = minSeconds + (Number.parseInt(runtime.randomHex(4), 16) % turnWaitSpread);
+  const minSeconds = Math.ceil(turn.seconds ?? minTurnWaitSeconds);
+  const waitSeconds = minSeconds + (Number.parseInt(runtime.randomHex(4), 16) % turnWaitSpreadSeconds);
   emit({ event: 'waiting-for-turn', ...refOf(run), page: loop.page, seconds: waitSeconds });
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
@@ -116,8 +117,8 @@ export interface PendingDelays {
 }
 
 /**
- * The delays before this attempt. If an earlier attempt of the same step has logged pages (`hasProgressed`), these have
- * taken the delays before them. Then only the last failure is certainly in no entry.
+ * The delays before this attempt. If an earlier attempt of the same step has logged pages (`hasProgressed`), their
+ * entries have the earlier delays. Then only the last failed attempt is certainly in no entry.
  */
 export function pendingDelays(
   { loop, retries = 0 }: Pick<Invocation, 'retries'> & { readonly loop: LoopState },

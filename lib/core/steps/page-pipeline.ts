@@ -8,7 +8,7 @@
  */
 
 import type { RootCheck } from '../document-root.ts';
-import { isExportError } from '../errors.ts';
+import { type ErrorName, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, LogEntry, PageEntry, PageTiming } from '../model.ts';
 import type { PageIdentity, PageSpool, ReceivedEnd, StepDependencies } from '../ports.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
@@ -81,13 +81,14 @@ export async function* walk(
       const { entry } = logged;
       if (entry.kind === 'end') return;
       // A stored and logged page decides how the chain continues, even if this attempt received another cursor.
-      if (requests.nextCursor() !== entry.nextCursor) await requests.cancel();
+      if (requests.cursorInFlight() !== entry.nextCursor) await requests.cancel();
       const isAtLimit = entry.page >= lastPage || entry.emptyPages >= deps.definition.limits.maxEmptyPages;
       if (isAtLimit || !hasNextPage(entry)) return;
+      const isInFlight = requests.cursorInFlight() !== undefined;
+      if (!isInFlight && !limits.hasTime()) return;
       // Nothing is in flight after a page that was found in the store. The attempt that stored it may have stored the
       // next one, too.
-      mayBeStored = requests.nextCursor() === undefined;
-      if (mayBeStored && !limits.hasTime()) return;
+      mayBeStored = !isInFlight;
       previous = entry;
     }
   } finally {
@@ -99,12 +100,12 @@ export async function* walk(
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
-    // A page that is requested checks this during its request. For the first page, the step has just done it.
+    // A request checks this while it is in flight. For the first page, the step has just checked it.
     if (existing !== undefined && previous !== from) await assertOwned(deps, chain, limits);
-    const answer = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
-    if ('end' in answer) return await commitEnd(identity, answer.end, previous);
-    const { durable, waitedSeconds } = answer;
-    // An earlier attempt may have stored the page, and compared it with another root.
+    const outcome = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
+    if ('end' in outcome) return await commitEnd(identity, outcome.end, previous);
+    const { durable, waitedSeconds } = outcome;
+    // An earlier attempt that stored the page may have compared it with another root.
     limits.roots.assertStored(durable, previous);
     const unlogged = toLogEntry(chain.run, identity, durable, previous);
     // The first entry that is logged takes the delays before this invocation's pages.
@@ -120,17 +121,17 @@ export async function* walk(
     return { entry, timing: null };
   }
 
-  async function store(identity: PageIdentity, previous: PageEntry | undefined): Promise<Answer> {
-    const page = requests.take(identity);
+  async function store(identity: PageIdentity, previous: PageEntry | undefined): Promise<RequestOutcome> {
+    const page = requests.oldest() ?? requests.request(identity);
     await page.owned;
-    const answer = await storeResponse(deps, page, previous, limits);
-    await requests.end(page);
-    return answer;
+    const outcome = await storeResponse(deps, page, previous, limits);
+    await requests.removeOldest();
+    return outcome;
   }
 }
 
-/** What a request has led to. */
-type Answer = { readonly durable: DurablePage; readonly waitedSeconds: number } | { readonly end: ReceivedEnd };
+/** A page that is durable, or the end of the chain. */
+type RequestOutcome = { readonly durable: DurablePage; readonly waitedSeconds: number } | { readonly end: ReceivedEnd };
 
 /** Stores the page once its response is complete, or adopts it from the attempt that stored it before. */
 async function storeResponse(
@@ -138,7 +139,7 @@ async function storeResponse(
   { identity, label, response, spool }: RequestedPage,
   previous: PageEntry | undefined,
   { roots, signal }: WalkLimits,
-): Promise<Answer> {
+): Promise<RequestOutcome> {
   try {
     const { received, waitedSeconds } = await response;
     signal.throwIfAborted();
@@ -169,7 +170,7 @@ interface RequestedPage {
   readonly response: Promise<PageResponse>;
   /** Resolves if the run is still owned. */
   readonly owned: Promise<void>;
-  /** Undefined until headers or body have brought it, and if the request has failed. */
+  /** Undefined until the headers or the body have been read, and after the request has failed. */
   nextCursor: Cursor | null | undefined;
 }
 
@@ -198,10 +199,10 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
         },
       },
     );
-    // Checked during the request, as the read takes time. For the first page, the step has just done it.
+    // The check takes time, so the request does not wait for it. For the first page, the step has just checked it.
     const owned = page === firstPageOf(from) ? Promise.resolve() : assertOwned(deps, chain, limits);
     const requested: RequestedPage = { identity, label, spool, response, owned, nextCursor: undefined };
-    // Both are awaited later, and may fail before.
+    // Both are awaited later, but may reject before.
     response.catch(() => {
       requested.nextCursor = undefined;
     });
@@ -220,15 +221,16 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
   }
 
   return {
-    /** The cursor of the oldest page in flight; undefined if there is none. */
-    nextCursor: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
-    /** The page to commit next: it is requested now unless it has been. */
-    take: (identity: PageIdentity): RequestedPage => inFlight[0] ?? request(identity),
-    /** The oldest page is durable, or does not exist: another one may be requested. */
-    async end({ spool }: RequestedPage): Promise<void> {
-      inFlight.shift();
+    request,
+    /** The page in flight to commit next. */
+    oldest: (): RequestedPage | undefined => inFlight[0],
+    /** The cursor of the oldest page; undefined if none is in flight. */
+    cursorInFlight: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
+    /** Removes the oldest page, so that another one may be requested. It is durable, or does not exist. */
+    async removeOldest(): Promise<void> {
+      const oldest = inFlight.shift();
       prefetch();
-      await spool[Symbol.asyncDispose]();
+      await oldest?.spool[Symbol.asyncDispose]();
     },
     /** Cancels what is in flight, and waits until nothing is. */
     async cancel(): Promise<void> {
@@ -262,10 +264,13 @@ async function assertOwned(
   ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
 }
 
-/**
- * Whether the service gave no page, possibly because the cursor was used before. An error of the page store is no
- * refusal, and must not be hidden.
- */
-const isRefusal = (error: unknown): boolean =>
-  isExportError(error) &&
-  /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable|ServiceUnreachable)Error$/.test(error.name);
+const refusals: ReadonlySet<string> = new Set<ErrorName>([
+  'CursorRejectedError',
+  'RequestRejectedError',
+  'ContractError',
+  'ServiceUnavailableError',
+  'ServiceUnreachableError',
+]);
+
+/** Whether the service sent no page, possibly because the cursor was used before. Errors of the page store are none. */
+const isRefusal = (error: unknown): boolean => isExportError(error) && refusals.has(error.name);

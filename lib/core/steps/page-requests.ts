@@ -1,5 +1,5 @@
 /**
- * How an invocation of ExportPage requests pages: everything that is between the page pipeline and the service.
+ * Requests pages within one invocation of ExportPage: what is between the page pipeline and the service.
  *
  * Retry-After is a minimum, so a wait is never shortened. A short one is waited out here, where it costs no state
  * transition. A long one is left to the Wait state (`export-page.ts`), where it costs no Lambda time.
@@ -14,7 +14,7 @@ import { atRate } from '../slots/request-rate.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit' | 'rate'>;
 
-/** One walk from a first page to a last one: the run and the slice say what it requests, and where its pages are. */
+/** The pages of a slice, from the first one to the last one. Run and slice say what they are, and where they are. */
 export interface Chain {
   readonly run: Run;
   readonly slice: Slice;
@@ -27,7 +27,7 @@ export interface Backoff {
 
 export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
   readonly backoff: Backoff;
-  /** Taken for each request. Absent: any number of pages may be requested. */
+  /** Taken for each request. Absent: any number of pages may be requested at the same time. */
   readonly slot?: HeldSlot | undefined;
 }
 
@@ -42,8 +42,8 @@ export interface PageResponse {
  * ServiceThrottledError if a wait is too long for this invocation; NotYet if the request has to wait for its turn.
  *
  * A request needs a slot, and then the Retry-After of the run must have passed. The slot is returned before any wait,
- * and taken again for a repeated request. A Retry-After is recorded even if the request is cancelled meanwhile. If it
- * is at most `maxInlineWaitSeconds` long and ends before `retryAfterDeadline`, the request is repeated.
+ * and taken again when the request is repeated. That is after a Retry-After of at most `maxInlineWaitSeconds` that ends
+ * before `retryAfterDeadline`. A Retry-After is recorded even if the request is cancelled meanwhile.
  */
 export function pageFetcher(
   { definition, service, runtime, emit, rate }: PageRequestsDependencies,
@@ -51,7 +51,7 @@ export function pageFetcher(
   { retryAfterDeadline, backoff, slot }: RequestLimits,
 ) {
   const { monotonicNow } = runtime;
-  // The other requests of this process learn of a Retry-After before it is recorded for the other processes.
+  // Innermost, so that the other requests of this process learn of a Retry-After before other processes do.
   const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
   const fetchAtRate = atRate(fetchAfterBackoff, rate, retryAfterDeadline);
   const fetch = slot === undefined ? fetchAtRate : withinSlot(fetchAtRate, slot);
@@ -75,8 +75,9 @@ export function pageFetcher(
 
   async function waitOrThrow(error: ExportError, seconds: number, page: number, signal: AbortSignal): Promise<void> {
     const waitMs = Math.max(1, seconds) * 1_000;
-    const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
-    if (isTooLong || monotonicNow() + waitMs > (retryAfterDeadline ?? 0)) throw error;
+    const isShort = seconds <= definition.limits.maxInlineWaitSeconds;
+    const endsInTime = retryAfterDeadline !== undefined && monotonicNow() + waitMs <= retryAfterDeadline;
+    if (!isShort || !endsInTime) throw error;
     const { run, slice } = chain;
     emit({ event: 'service-asked-to-wait', ...refOf(run), page, slice: slice.slice, seconds, inside: true });
     await runtime.sleep(waitMs, signal);

@@ -31,7 +31,7 @@ export function detectCycle(state: CycleState | null, next: Cursor): { state: Cy
   return { state: { tortoise: next, power: state.power * 2, steps: 0 }, repeats: false };
 }
 
-/** So many consecutive pages with the same reports are the same page: the API ignores the cursor. */
+/** This many consecutive pages with the same reports show that the API ignores the cursor. */
 export const maxEqualPages = 3;
 
 /**

@@ -64,8 +64,7 @@ export async function walkSlices(
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
   const needsProof = before.totals.pages === 0 && (run.slices !== undefined || run.bounded === true);
-  // The first walker still holds the slot of the proof. If it had to wait for another slot, the bounds would have to be
-  // proved again after the wait.
+  // The first walker keeps the slot of the proof: after a wait for another slot, the bounds would be proved again.
   const isProved = !needsProof || (await sliceWalk.proveBounds(slots[0]));
   if (isProved) await Promise.all(slots.map(async (slot) => await sliceWalk.walkChains(slot)));
   return sliceWalk.result();
@@ -84,10 +83,7 @@ export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue';
 export interface ErrorFacts {
   /** Whether the run has several slices. The only slice of a run starts over as another run (`export-page.ts`). */
   readonly isSliced: boolean;
-  /**
-   * Why the invocation was interrupted, if it was. An ExportError says that its time is over; anything else ends the
-   * process.
-   */
+  /** Aborted with an ExportError if the time of the invocation is over, with another reason if the process ends. */
   readonly interruption: AbortSignal | undefined;
 }
 
@@ -110,18 +106,18 @@ export function classify(error: unknown, { isSliced, interruption }: ErrorFacts)
 
 /**
  * What a walker does after a chain.
- * - `over`: it walks another one.
- * - `restarted`: it walks this one again, which is the next to be taken.
- * - `stopped`: it ends, as the limits of the run or of the invocation are reached, or the next request has to wait.
+ * - `over`: it takes another one.
+ * - `restarted`: it takes this one again, which starts over.
+ * - `stopped`: it ends, as a limit of the run or of the invocation is reached, or the next request has to wait.
  */
 type AfterChain = 'over' | 'restarted' | 'stopped';
 
-/** What a chain knows of its walker. */
+/** The state of a walker, for the chain that it walks. */
 interface WalkerState {
   readonly slot: HeldSlot | undefined;
   /** Called when no request of the chain is left. Its last pages may still be received and stored. */
   readonly onLastRequest: () => void;
-  /** Whether the chain before has no page in flight any more. */
+  /** Whether the walker's previous chain has no page in flight. */
   readonly isAlone: () => boolean;
 }
 
@@ -132,16 +128,14 @@ class SliceWalk {
   readonly #before: RunProgress;
   /** The run, with the newest attempts of its slices. */
   #run: Run;
+  /** The number of the newest slice that has begun. */
   #begun: number;
-  /** The slices that were not known to be complete before, by their numbers. */
+  /** The slices that were not known to be complete when the invocation began, by number. */
   readonly #walked: Map<number, SliceProgress>;
-  /** The slices that have begun before, and are not walked yet. */
-  readonly #open: OpenSlice[];
+  /** The slices to walk before a new one begins: those that had begun before this invocation, or have started over. */
+  readonly #unfinished: OpenSlice[];
   readonly #failures: { slice: number; error: unknown; reaction: Reaction }[] = [];
-  /**
-   * How many pages the chains in progress may still log. Together with the pages so far, these are at most
-   * `maxPages`.
-   */
+  /** How many more pages the chains in progress may log. With the pages so far, these are at most `maxPages`. */
   #allotted = 0;
   readonly #backoff: Backoff = { until: 0 };
   readonly #stop = new AbortController();
@@ -155,7 +149,7 @@ class SliceWalk {
     this.#run = run;
     this.#begun = before.begun;
     this.#walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
-    this.#open = before.slices.filter(isOpen);
+    this.#unfinished = before.slices.filter(isOpen);
     this.#signal = AbortSignal.any([this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   }
 
@@ -185,27 +179,30 @@ class SliceWalk {
   }
 
   /**
-   * Walks one chain after the other, as long as there is one, and time. What `parallel` counts are requests: the next
-   * chain begins once the last response of the one before begins, while that is still received, stored and logged.
+   * Walks one chain after the other, until none is left or time is up. `parallel` limits requests: the next chain begins
+   * with the last response of the previous one, while that is still received, stored and logged.
    */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
     let next = this.#take();
+    /** The previous chain, if its last page is still to be logged. */
     let ending: Promise<AfterChain> | undefined;
     while (next !== undefined) {
-      const requested = Promise.withResolvers<'last request'>();
+      const lastRequest = Promise.withResolvers<'last request'>();
       // A slot is for one request at a time, until its response is complete.
-      const onLastRequest = slot === undefined ? () => requested.resolve('last request') : () => {};
+      const onLastRequest = slot === undefined ? () => lastRequest.resolve('last request') : () => {};
       let isAlone = ending === undefined;
       const walked = this.#walkChain(next, { slot, onLastRequest, isAlone: () => isAlone });
       // At most two chains of a walker have pages in flight.
       await ending;
       isAlone = true;
-      const after = await Promise.race([walked, requested.promise]);
+      const after = await Promise.race([walked, lastRequest.promise]);
       ending = after === 'last request' ? walked : undefined;
       next = this.#takeAfter(after);
-      if (next !== undefined || ending === undefined) continue;
-      next = this.#takeAfter(await ending);
-      ending = undefined;
+      if (next === undefined && ending !== undefined) {
+        // The chain may still start over.
+        next = this.#takeAfter(await ending);
+        ending = undefined;
+      }
     }
   }
 
@@ -225,23 +222,32 @@ class SliceWalk {
       assertContinues(definition, newest);
       return 'stopped';
     } catch (error) {
-      const restarted = await this.#restart(slice, error).catch((stopping: unknown) => {
-        this.#stop.abort(stopping);
-        return undefined;
-      });
-      if (restarted !== undefined) {
-        // A concurrent invocation may have exported the new attempt to its end.
-        if (!isOpen(restarted)) return 'over';
-        this.#open.unshift(restarted);
-        return 'restarted';
-      }
-      return this.#recordFailure(slice, error) === 'queue' ? 'stopped' : 'over';
+      return await this.#handleError(error, slice);
     } finally {
       await walker.slot?.release();
     }
   }
 
-  /** Resolves to the newest entry; undefined if chains in progress may log all pages that are left of `maxPages`. */
+  /** Starts the slice over, sets it aside, or stops the run. */
+  async #handleError(error: unknown, slice: Slice): Promise<AfterChain> {
+    const reaction = this.#reactionTo(error);
+    try {
+      const mayRestart = isExportError(error) && reaction === 'restart';
+      const restarted = mayRestart ? await this.#restart(slice, error.message) : undefined;
+      if (restarted !== undefined) {
+        // A concurrent invocation may have exported the new attempt to its end.
+        if (!isOpen(restarted)) return 'over';
+        this.#unfinished.unshift(restarted);
+        return 'restarted';
+      }
+    } catch (restartError) {
+      this.#stop.abort(restartError);
+    }
+    this.#recordFailure(slice, error);
+    return reaction === 'queue' ? 'stopped' : 'over';
+  }
+
+  /** Resolves to the newest entry; undefined if the other chains may log all pages that are left of `maxPages`. */
   async #exportPages(
     slice: Slice,
     last: PageEntry | undefined,
@@ -294,10 +300,10 @@ class SliceWalk {
     return this.#hasTime() && !this.#signal.aborted ? this.#take() : undefined;
   }
 
-  /** The oldest chain that is open and is not walked yet, else one that begins now. Undefined: no chain is left. */
+  /** The oldest unfinished chain, else a chain that begins now. Undefined: no chain is left. */
   #take(): OpenSlice | undefined {
-    const open = this.#open.shift();
-    if (open !== undefined) return open;
+    const unfinished = this.#unfinished.shift();
+    if (unfinished !== undefined) return unfinished;
     const hasOutage = this.#failures.some(({ reaction }) => reaction === 'outage');
     if (hasOutage || this.#begun === sliceCountOf(this.#run)) return undefined;
     this.#begun += 1;
@@ -311,23 +317,21 @@ class SliceWalk {
   }
 
   /** Sets the chain aside, or stops all of them. */
-  #recordFailure(slice: Slice, error: unknown): Reaction {
+  #recordFailure(slice: Slice, error: unknown): void {
     const reaction = this.#reactionTo(error);
     // Once the run stops, the requests in flight fail, too. The signal keeps its first reason.
     if (reaction === 'stop') this.#stop.abort(error);
     const failure = asOutage(error, hasFetchedPage(this.#run, this.#progress()));
     this.#failures.push({ slice: numberOf(slice), error: failure, reaction });
-    return reaction;
   }
 
-  /** Starts the slice over if its cursor was rejected. Undefined: it does not, or must not, start over. */
-  async #restart(slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
-    if (!isExportError(error) || this.#reactionTo(error) !== 'restart') return undefined;
-    const slices = await nextAttempt(this.#deps, this.#options, slice);
+  /** Starts the slice over, whose cursor was rejected. Undefined: it must not start over. */
+  async #restart(slice: Slice, reason: string): Promise<SliceProgress | undefined> {
+    const slices = await beginNextAttempt(this.#deps, this.#options, slice);
     if (slices === undefined) return undefined;
     const number = numberOf(slice);
     const attempt = (slice.attempt ?? 1) + 1;
-    this.#deps.emit({ event: 'slice-restarted', ...refOf(slice), slice: number, attempt, reason: error.message });
+    this.#deps.emit({ event: 'slice-restarted', ...refOf(slice), slice: number, attempt, reason });
     this.#run = { ...this.#run, slices };
     const restarted = sliceOf(this.#run, number);
     const progress = { slice: restarted, last: await this.#deps.log.last(restarted) };
@@ -342,7 +346,7 @@ const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
 const maxInFlightOf = (run: Run, { maxInFlight = 2 }: Invocation): number =>
   run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / run.slices.parallel));
 
-/** A run warns at each multiple of so many consecutive pages without reports. */
+/** A warning is emitted after every so many consecutive pages without reports. */
 const emptyPagesPerWarning = 100;
 
 function emitLogged(
@@ -383,7 +387,7 @@ const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress
  * Gives the slice another attempt, and returns the slices of the run; undefined if it must not start over, because it
  * has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
  */
-function nextAttempt(
+function beginNextAttempt(
   { definition, log }: ExportPageDependencies,
   { execution }: WalkOptions,
   slice: Slice,

@@ -31,7 +31,7 @@ import type { ManifestHeader, ManifestPage, RunSummary } from './published-schem
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
 
-/** The part of a manifest before its list of pages that is known from the page log. */
+/** The facts from the page log that the manifest has before its list of pages. */
 export interface RunContent {
   readonly totals: RunTotals;
   /** The first page of each slice, and the newest entry: its last page, or the end after that. */
@@ -97,13 +97,13 @@ async function* unbrokenChains(
   assertEnd(run, predecessor, slices.at(-1)?.last);
 }
 
-/** `last` is the last entry as it was read before: the header, which is written already, has its totals. */
+/** `last` is the entry that was read before the header was written. The header has its totals. */
 function assertEnd(run: Run, end: LogEntry | undefined, last: LogEntry | undefined): void {
   if (end === undefined) throw brokenChain(run, 'it is empty');
   if (!endsChain(end) || !isDeepStrictEqual(end, last)) throw brokenChain(run, `it ends with ${describePage(end)}`);
 }
 
-/** The fields before `reportsAt`. */
+/** The fields of the manifest before `reportsAt`. */
 function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHeader, 'reportsAt'> {
   const { request, compression } = run;
   const { filter, api, size = null } = request;
@@ -172,13 +172,13 @@ export function chainProblem(
   previousRoot: PageEntry['documentRoot'] = predecessor?.documentRoot ?? null,
 ): string | undefined {
   if (predecessor?.kind === 'end') return `${describePage(entry)} follows the end of the pages`;
-  const { page: number, nextCursor } = predecessor ?? { page: 0, nextCursor: null };
+  const { page: previousPage, nextCursor } = predecessor ?? { page: 0, nextCursor: null };
   const otherRoot = otherRootThan(previousRoot, entry);
   const own = entry.kind === 'page' ? entry : zeroTotals;
   const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, own);
   const page = describePage(entry);
   const problems: readonly Problem[] = [
-    [entry.page !== number + 1, () => `${page} follows page ${number}`],
+    [entry.page !== previousPage + 1, () => `${page} follows page ${previousPage}`],
     [
       entry.run !== run.run || entry.export !== run.export,
       () => `${page} belongs to run ${entry.run} of export ${entry.export}`,

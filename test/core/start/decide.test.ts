@@ -56,14 +56,14 @@ interface Row {
 
 function decided({ state, definition = nightly, start = {}, facts }: Row): Decision {
   const input = parseStartInput(start);
-  const known = { newRun, self: 'unknown', unfinished: unread, ...facts } as const;
+  const known = { newRun, ownStatus: 'unknown', unfinished: unread, ...facts } as const;
   return decide(anExportState({ sequence: 7, ...state }), { definition, input, execution: 'started' }, known);
 }
 
 /** `skip: run is in progress`, `begin at 2026-11-01T00:00:00Z`, or only the kind. */
 function outcomeOf(row: Row): string {
   const decision = decided(row);
-  if (decision.kind === 'skip') return `skip: ${decision.because}`;
+  if (decision.kind === 'skip') return `skip: ${decision.cause}`;
   return decision.kind === 'begin' || decision.kind === 'replace'
     ? `${decision.kind} at ${decision.run.since}`
     : decision.kind;
@@ -109,7 +109,7 @@ describe('a start of an export without an unfinished run', () => {
   it.each([{ since }, { restart: true }])(
     'is refused once its execution has ended, as no execution would continue its run: %j',
     (start) => {
-      expect(decided({ start, facts: { self: 'ended' } })).toMatchObject({
+      expect(decided({ start, facts: { ownStatus: 'ended' } })).toMatchObject({
         kind: 'refuse',
         error: { name: 'ServiceUnavailableError', message: expect.stringContaining('Execution started has ended') },
       });
@@ -265,7 +265,7 @@ describe('where a new run starts', () => {
   it('is nowhere while the run would end before it starts', () => {
     const late = startingAt({ from: 'watermark', initial: at('2026-11-19T23:30:00Z'), overlapMs: 0 });
     expect(decided({ definition: { ...late, lagMs: 3 * hour } })).toMatchObject({
-      because: 'nothing to export yet',
+      cause: 'nothing to export yet',
       reason: expect.stringContaining(
         'start at 2026-11-19T23:30:00Z and end at 2026-11-19T23:00:00Z, now less the lag',
       ),
