@@ -33,7 +33,7 @@ const clockMarginSeconds = 60;
 /** For how long an export tries to get a slot inside its invocation. */
 export const maxPollMs = 10_000;
 const minPauseMs = 100;
-/** How often others may take a slot while an export polls. After that, it waits in its execution, at no cost. */
+/** How often others may take a slot while an export polls. After that, it waits in its execution. */
 const maxLosses = 2;
 
 /** How often the return of a slot is tried. A slot that is not returned is lost until its lease ends. */

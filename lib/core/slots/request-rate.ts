@@ -44,7 +44,7 @@ const maxSharedRetryAfterMs = 300_000;
 const clockMarginMs = 60_000;
 /** A request that waits longer reads the record again: meanwhile, the service may have sent a Retry-After. */
 const rereadAfterMs = 1_000;
-/** How long before its place it reads the record again. */
+/** How long before its place a waiting request reads the record again. */
 const rereadLeadMs = 100;
 /** The most time that a process reserves between taking a place and sending the request. */
 const maxLeadMs = 1_000;

@@ -136,7 +136,7 @@ async function readExpectedRoot(
   const completed = isBounded && mayRequestFirstPage ? await log.exportState(name) : state;
   const expected = expectedRoot(definition, completed, { documentRoot: run.documentRoot, logged });
   if (expected !== undefined || run.slices === undefined) return expected;
-  // The root of a complete slice that was not read is the expected one, too.
+  // Slices that were known to be complete have not been read. One of them may have the root.
   const read = new Set(slices.map(({ slice }) => slice.slice));
   const unread = Array.from({ length: begun }, (_, index) => index + 1).find((number) => !read.has(number));
   const last = unread === undefined ? undefined : await log.last(sliceOf(run, unread));

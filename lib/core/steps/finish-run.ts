@@ -105,7 +105,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   return await endRun(deps, command, run, result);
 }
 
-/** Decides how the run completes, unless an earlier attempt has: settings may have changed since. */
+/** Decides how the run completes, unless an earlier attempt has decided: settings may have changed since. */
 function setCompletion(
   deps: FinishRunDependencies,
   command: FinishRunCommand,

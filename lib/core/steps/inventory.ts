@@ -30,8 +30,8 @@ type ChunkSums = Map<string, bigint>;
  * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and
  * revision that were logged, and no other page of the run. `last` is the newest entry of each slice.
  *
- * Ignored are pages of earlier attempts of a slice, and other objects in the run's folder. A page is ignored, too, if
- * the log has the end of its slice in its place: another invocation received it, but the end was logged first.
+ * Pages of earlier attempts of a slice, and other objects in the run's folder, are ignored. So is a page if the log has
+ * the end of its slice in its place: another invocation received that page, but the end was logged first.
  * @throws PageConflictError at the end, about the first page that differs
  */
 export async function* storedEntries(

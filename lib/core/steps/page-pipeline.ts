@@ -226,7 +226,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     oldest: (): RequestedPage | undefined => inFlight[0],
     /** The cursor of the oldest page; undefined if none is in flight. */
     cursorInFlight: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
-    /** Removes the oldest page, so that another one may be requested. It is durable, or does not exist. */
+    /** Removes the oldest page, which is durable or does not exist. Then another one may be requested. */
     async removeOldest(): Promise<void> {
       const oldest = inFlight.shift();
       prefetch();
@@ -272,5 +272,5 @@ const refusals: ReadonlySet<string> = new Set<ErrorName>([
   'ServiceUnreachableError',
 ]);
 
-/** Whether the service sent no page, possibly because the cursor was used before. Errors of the page store are none. */
+/** Whether the service sent no page, possibly because the cursor was used before. Not an error of the page store. */
 const isRefusal = (error: unknown): boolean => isExportError(error) && refusals.has(error.name);

@@ -14,7 +14,7 @@ import { atRate } from '../slots/request-rate.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit' | 'rate'>;
 
-/** The pages of a slice, from the first one to the last one. Run and slice say what they are, and where they are. */
+/** The pages of a slice, from the first to the last. Run and slice say what is requested, and where the pages are. */
 export interface Chain {
   readonly run: Run;
   readonly slice: Slice;

@@ -179,8 +179,8 @@ class SliceWalk {
   }
 
   /**
-   * Walks one chain after the other, until none is left or time is up. `parallel` limits requests: the next chain begins
-   * with the last response of the previous one, while that is still received, stored and logged.
+   * Walks one chain after the other, until none is left or time is up. `parallel` counts requests, so the next chain
+   * begins with the last response of the previous one, while that is still received, stored and logged.
    */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
     let next = this.#take();
@@ -346,7 +346,7 @@ const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
 const maxInFlightOf = (run: Run, { maxInFlight = 2 }: Invocation): number =>
   run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / run.slices.parallel));
 
-/** A warning is emitted after every so many consecutive pages without reports. */
+/** A warning is emitted each time this many more consecutive pages have no reports. */
 const emptyPagesPerWarning = 100;
 
 function emitLogged(

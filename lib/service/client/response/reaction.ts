@@ -1,4 +1,4 @@
-/** Decides what a response is, besides a page: the order in which the conditions of `when` are evaluated. */
+/** Decides whether a response is a page, and what it means otherwise. The conditions of `when` have an order. */
 
 import { epochMsOf, parseHttpDate } from '../../../core/timestamps.ts';
 import {
