@@ -14,15 +14,14 @@ async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
   return { ...status, runs: status.runs ?? [] };
 }
 
-/** The service fails with `error` at the second request of each run while `down.is`. */
-function aBench(error: 'RequestRejectedError' | 'CursorRejectedError' = 'RequestRejectedError') {
+/** The service rejects the second request of each run while `down.is`. */
+function aBench() {
   const down = { is: true };
   const bench = anExportBench({
     reports: someReports(5),
     size: 2,
-    limits: { maxCursorRestarts: 0 },
     script: (request) => {
-      if (down.is && request.cursor !== null) throw new ExportError(error, 'no');
+      if (down.is && request.cursor !== null) throw new ExportError('RequestRejectedError', 'no');
       return undefined;
     },
   });
@@ -93,28 +92,6 @@ describe('the status of an export', () => {
     expect(await findRun(deployed, aRunId())).toBeUndefined();
   });
 
-  it('has the totals of all slices, how many are done, and why others are set aside', async () => {
-    const down = { is: true };
-    const bench = aSlicedBench((request) => {
-      if (down.is && request.since === '2026-11-20T01:57:00Z' && request.cursor !== null) {
-        throw new ExportError('RequestRejectedError', 'no');
-      }
-      return undefined;
-    });
-    const since = '2026-11-20T01:56:00Z';
-    expect((await bench.start({ since, slice: 'PT1M' })).status).toBe('failed');
-    const setAside = [{ slice: 2, error: 'RequestRejectedError', message: 'no' }];
-    const failed = { state: 'failed', slices: { done: 3, count: 4, setAside }, pages: 7, reports: 7 };
-    expect(await statusOf(bench)).toMatchObject({ ...failed, runs: [failed] });
-
-    down.is = false;
-    await bench.start({ since, slice: 'PT1M', restart: true });
-    const done = { done: 4, count: 4, setAside: [] };
-    const completed = await statusOf(bench);
-    expect(completed.slices).toBeNull();
-    expect(completed.runs).toMatchObject([{ state: 'completed', slices: done, pages: 8, reports: 8 }]);
-  });
-
   it('lists no bounded runs among the others, but finds each, and says which are unfinished', async () => {
     const fails = new Set<string>();
     const bench = aSlicedBench((request) => {
@@ -170,39 +147,6 @@ async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = nu
 }
 
 describe('an export without its runs', () => {
-  it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {
-    const { bench, down } = aBench('CursorRejectedError');
-    down.is = false;
-    await bench.start();
-    const before = await statusIn(bench);
-    down.is = true;
-    bench.advance(3_600_000);
-    await bench.start({ since: '1970-01-01T00:00:00Z' });
-    const failed = await statusIn(bench);
-    expect(failed).toMatchObject({
-      state: 'failed',
-      since: '1970-01-01T00:00:00Z',
-      startedAt: '2026-11-20T03:00:00Z',
-      pages: 1,
-      reports: 2,
-      watermark: before.watermark,
-      completedAt: before.completedAt,
-      lastFailure: { error: 'CursorRejectedError', message: 'no', at: '2026-11-20T03:00:00Z' },
-    });
-    expect(failed.run).not.toBe(before.run);
-    const { runs } = await statusOf(bench);
-    expect(runs).toMatchObject([
-      { state: 'abandoned', lastIncident: { kind: 'failed-run', ...failed.lastFailure } },
-      { state: 'completed' },
-    ]);
-
-    down.is = false;
-    bench.advance(3_600_000);
-    await bench.start();
-    expect(await statusIn(bench)).toMatchObject({ state: 'completed', startedAt: '2026-11-20T04:00:00Z' });
-    expect((await bench.state()).lastAbandoned).toBeUndefined();
-  });
-
   it('has the run before an unfinished one that an operator has abandoned', async () => {
     const { bench, down } = aBench();
     await bench.start();
