@@ -3,12 +3,13 @@
 import { expect, it } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { createServiceClient } from '../../../lib/service/client/client.ts';
+import { createThrottle } from '../../../lib/service/client/throttle.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { reportExportService } from '../../../lib/service/api/report-export-service.ts';
 import { aServiceWith } from '../../support/settings.ts';
 import { fetchPage } from '../../support/builders.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { clientFor, failureOf, pageRequest } from '../../support/service/service-client.ts';
+import { anErrorContext, clientFor, failureOf, pageRequest } from '../../support/service/service-client.ts';
 import { createVirtualClock } from '../../support/virtual-clock.ts';
 
 const throttled = (status: number) => rawResponse({ status, headers: { 'retry-after': '2.9' }, body: '' });
@@ -46,6 +47,13 @@ it.each([429, 403, 401, 502, 422])(
     expect(slept).toEqual([500]);
   },
 );
+
+it('a shorter Retry-After does not shorten another one', async () => {
+  const throttle = createThrottle(createVirtualClock());
+  throttle.close(10);
+  throttle.close(5);
+  await expect(throttle.pass(anErrorContext(), undefined)).rejects.toMatchObject({ retryAfterSeconds: 10 });
+});
 
 it('the time that a request waits for its turn is none of its total time', async () => {
   await using server = await startRawServer(rawResponse());
