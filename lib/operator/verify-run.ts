@@ -5,7 +5,6 @@
  */
 
 import { hash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
@@ -20,7 +19,8 @@ import {
   zeroTotals,
 } from '../core/model.ts';
 import type { ChainRef, PageLog, StoreReader } from '../core/ports.ts';
-import { sliceOf } from '../core/slices.ts';
+import { readProgress } from '../core/run-progress.ts';
+import { storedEntries } from '../core/steps/inventory.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
   describePage,
@@ -45,7 +45,17 @@ export interface VerifyDependencies {
   readonly onPage: (bytes: number) => void;
 }
 
-export type VerifiedRun = Awaited<ReturnType<typeof verifyRun>>;
+export interface VerifiedRun extends RunTotals {
+  readonly run: string;
+  readonly published: boolean;
+  /** null: it is no bounded run, or not published. */
+  readonly bounds: { readonly since: string; readonly until: string } | null;
+  /** What could not be verified, and why that is not a finding. */
+  readonly notes: readonly string[];
+  /** The first 100. */
+  readonly findings: readonly Finding[];
+  readonly findingCount: number;
+}
 
 interface Finding {
   readonly page: number | null;
@@ -58,50 +68,51 @@ const concurrency = 8;
 /** Further findings are only counted. */
 const maxFindings = 100;
 
-/**
- * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to
- * the newest run; of an unfinished one, its log.
- */
-export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run) {
-  const findings = new Findings();
-  const slices: SeenSlice[] = [];
-  const isPublished = 'manifest' in subject;
-  const run = isPublished ? { ...subject.header, request: subject.header } : subject;
-  const reading = { ...deps, run, isPublished, slices, findings };
-  const pages = isPublished ? pagesOfManifest(reading, subject) : pagesOfLog(reading, subject);
-  const verifyPage = async (expected: ExpectedPage) => {
-    const { key, page, bytes } = expected.page;
-    const verifying = findProblem(reading, expected);
-    const problem = await verifying.catch((error: unknown) => findings.reportConflict(page, error));
-    if (problem !== undefined) findings.report(page, `${deps.store.locate(key)} ${problem}`);
-    deps.onPage(bytes);
+/** Verifies the pages of a published run and its folder, its manifest and summary, and the pointer to the newest run. */
+export async function verifyRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
+  const { header } = published;
+  const run = { ...header, request: header };
+  const reading: Reading = { ...deps, run, slices: [], findings: new Findings() };
+  const { findings, slices } = reading;
+  // Workers that take the pages from one reader.
+  const pages = pagesOfManifest(reading, published);
+  const verifyPages = async () => {
+    for (let next = await pages.next(); !next.done; next = await pages.next()) await verifyPage(reading, next.value);
   };
-  await Readable.from(pages).forEach(verifyPage, { concurrency });
+  await Promise.all(Array.from({ length: concurrency }, verifyPages));
   const notes = await verifyFolder(reading);
   const totals = sumTotals(slices.map((slice) => slice.totals));
-  if (isPublished) {
-    verifyHeader(reading, subject, totals);
-    for (const verify of [verifySummary, verifyPointer]) {
-      await verify(reading, subject).catch((error: unknown) => findings.reportConflict(null, error));
-    }
+  verifyHeader(reading, published, totals);
+  for (const verify of [verifySummary, verifyPointer]) {
+    await verify(reading, published).catch((error: unknown) => findings.reportConflict(null, error));
   }
-  if (!isPublished) notes.unshift('The run is not published yet');
-  else if (slices.every(({ logged }) => logged === 0)) {
+  if (slices.every(({ logged }) => logged === 0)) {
     notes.unshift('The page log no longer has the run, so the manifest was verified against the stored pages only');
   }
   const { since, until, bounded } = run;
-  return {
-    run: run.run as string,
-    published: isPublished,
-    /** null: it is no bounded run, or not published. */
-    bounds: isPublished && bounded && until !== undefined ? { since, until } : null,
-    ...totals,
-    /** What could not be verified, and why that is not a finding. */
-    notes,
-    /** The first 100. */
-    findings: findings.found,
-    findingCount: findings.count,
-  };
+  const bounds = bounded && until !== undefined ? { since, until } : null;
+  return { run: run.run, published: true, bounds, ...totals, notes, ...findings.result() };
+}
+
+/** Checks a run that is not published as FinishRun does before it publishes. Its pages are not read. */
+export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): Promise<VerifiedRun> {
+  const findings = new Findings();
+  const { slices } = await readProgress(deps.log, run);
+  const last = slices.flatMap((slice) => slice.last ?? []);
+  let totals = zeroTotals;
+  let previous: LogEntry | undefined;
+  let root: PageEntry['documentRoot'] = null;
+  for await (const entry of findings.readable(storedEntries(deps, run, last, { unfinished: true }))) {
+    const problem = chainProblem(run, previous?.slice === entry.slice ? previous : undefined, entry, root);
+    if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
+    previous = entry;
+    root = entry.documentRoot ?? root;
+    if (entry.kind === 'end') continue;
+    totals = { pages: totals.pages + 1, ...addPage(totals, entry) };
+    deps.onPage(entry.bytes);
+  }
+  const notes = ['The run is not published yet, so its pages were compared with the page log by size and revision'];
+  return { run: run.run, published: false, bounds: null, ...totals, notes, ...findings.result() };
 }
 
 /** Collects what is wrong with a run. */
@@ -112,6 +123,10 @@ class Findings {
   report(page: number | null, message: string): void {
     this.count += 1;
     if (this.found.length < maxFindings) this.found.push({ page, message });
+  }
+
+  result(): Pick<VerifiedRun, 'findings' | 'findingCount'> {
+    return { findings: this.found, findingCount: this.count };
   }
 
   /** Reports an object or a record that is not as it was written. Any other error is thrown again. */
@@ -133,7 +148,6 @@ class Findings {
 /** A run that is being verified, as far as it has been read. */
 interface Reading extends VerifyDependencies {
   readonly run: RunKeyParts;
-  readonly isPublished: boolean;
   readonly slices: SeenSlice[];
   readonly findings: Findings;
 }
@@ -281,27 +295,6 @@ const optionalFields = {
   transferredBytes: undefined,
 };
 
-/** The pages in the log of a run that has no manifest. */
-async function* pagesOfLog({ log, slices, findings }: Reading, run: Run): AsyncGenerator<ExpectedPage> {
-  const begun = run.slices === undefined ? 1 : await log.lastSlice(run);
-  let root: PageEntry['documentRoot'] = null;
-  for (let number = 1; number <= begun; number += 1) {
-    const slice: SeenSlice = { ref: sliceOf(run, number), totals: zeroTotals, logged: 0, endsAfterPages: false };
-    slices.push(slice);
-    let previous: LogEntry | undefined;
-    for await (const entry of findings.readable(log.entries(slice.ref))) {
-      const problem = chainProblem(run, previous, entry, root);
-      if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
-      previous = entry;
-      root = entry.documentRoot ?? root;
-      slice.endsAfterPages = entry.kind === 'end';
-      if (entry.kind === 'end') continue;
-      addTo(slice, entry, entry);
-      yield { page: entry, ref: entry, slice, nextCursor: entry.nextCursor, entry };
-    }
-  }
-}
-
 /** Each item with the one after it. */
 async function* withFollowing<Item>(
   items: AsyncIterable<Item>,
@@ -323,9 +316,18 @@ function differences(stated: unknown, expected: object, path = ''): string[] {
   });
 }
 
+async function verifyPage(reading: Reading, expected: ExpectedPage): Promise<void> {
+  const { store, findings, onPage } = reading;
+  const { key, page, bytes } = expected.page;
+  const finding = findProblem(reading, expected);
+  const problem = await finding.catch((error: unknown) => findings.reportConflict(page, error));
+  if (problem !== undefined) findings.report(page, `${store.locate(key)} ${problem}`);
+  onPage(bytes);
+}
+
 /** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
 async function findProblem(
-  { store, run: { run }, isPublished }: Reading,
+  { store, run: { run } }: Reading,
   { page, ref, slice, nextCursor, entry }: ExpectedPage,
 ): Promise<string | undefined> {
   try {
@@ -339,7 +341,7 @@ async function findProblem(
   const stored = await store.find(page.key).catch((error: unknown) => {
     // A published page is what the manifest says. Its metadata is lost together with the log, as when state.sqlite was
     // deleted.
-    if (!isPublished || entry !== undefined || !isExportError(error, 'PageConflictError')) throw error;
+    if (entry !== undefined || !isExportError(error, 'PageConflictError')) throw error;
     return undefined;
   });
   if (stored === undefined) return undefined;
@@ -358,10 +360,8 @@ async function findProblem(
     cursor: cursorHash(page.cursor),
     nextCursor: cursorHash(nextCursor === undefined ? stored.nextCursor : nextCursor),
     documentRoot: entry === undefined ? stored.documentRoot : entry.documentRoot,
-    // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other
-    // parts. Then the SHA-256 decides, which has been compared. A run that is not published needs the revisions that
-    // were logged.
-    revision: isPublished || entry === undefined ? stored.revision : entry.revision,
+    // Not the revision: after a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was
+    // copied in other parts. Then the SHA-256 decides, which has been compared.
   };
   const stated = { ...stored, cursor: cursorHash(stored.cursor), nextCursor: cursorHash(stored.nextCursor) };
   return differences(stated, expected).map((difference) => `has the ${difference}, in its metadata`)[0];
@@ -372,30 +372,24 @@ const cursorHash = (cursor: StoredCursor): string | null =>
   typeof cursor === 'string' ? hash('sha256', cursor) : (cursor?.sha256 ?? null);
 
 /**
- * Reports pages in the folder of a published run that its manifest does not include. Returns notes about pages of
- * other attempts, which are left over as those of an abandoned run are, and about pages that an unfinished run has not
- * logged. An earlier attempt of a slice has left them, or one that received a page where another one found the end.
+ * Reports pages in the folder of the run that its manifest does not include. Returns a note about pages of other
+ * attempts, which are left over as those of an abandoned run are: an earlier attempt of a slice has left them, or one
+ * that received a page where another one found the end.
  */
-async function verifyFolder({ store, run, slices, isPublished, findings }: Reading): Promise<string[]> {
+async function verifyFolder({ store, run, slices, findings }: Reading): Promise<string[]> {
   const known = new Map(slices.map((slice) => [slice.ref.slice, slice]));
   let other = 0;
-  let unlogged = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
     const kind = kindOfStored(page, known.get(page.slice));
-    if (kind === 'of the run') continue;
     if (kind === 'of another attempt') other += 1;
-    else if (!isPublished) unlogged += 1;
-    else findings.report(page.page, `${store.locate(key)} exists, but the manifest does not include it`);
+    if (kind === 'unknown') {
+      findings.report(page.page, `${store.locate(key)} exists, but the manifest does not include it`);
+    }
   }
   const ofOthers = other === 1 ? '1 page of another attempt' : `${other} pages of other attempts`;
-  return [
-    ...(other === 0 ? [] : [`${ofOthers} left over in its folder: the run does not contain them`]),
-    ...(unlogged === 0
-      ? []
-      : [`Pages in its folder that are not logged: ${unlogged}. The run checks them when it reaches them`]),
-  ];
+  return other === 0 ? [] : [`${ofOthers} left over in its folder: the run does not contain them`];
 }
 
 function kindOfStored(

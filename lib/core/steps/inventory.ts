@@ -19,7 +19,10 @@ import { objectDigest } from '../storage/compression.ts';
 import { slicesOf } from '../slices.ts';
 import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
 
-type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
+interface InventoryDependencies {
+  readonly log: StepDependencies['log'];
+  readonly store: Pick<StepDependencies['store'], 'list' | 'locate'>;
+}
 
 const chunkPages = 4_096;
 
@@ -32,12 +35,14 @@ type ChunkSums = Map<string, bigint>;
  *
  * Pages of earlier attempts of a slice, and other objects in the run's folder, are ignored. So is a page if the log has
  * the end of its slice in its place: another invocation received that page, but the end was logged first.
+ * An `unfinished` run may have stored pages that it has not logged yet.
  * @throws PageConflictError at the end, about the first page that differs
  */
 export async function* storedEntries(
   deps: InventoryDependencies,
   run: Run,
   last: readonly LogEntry[],
+  { unfinished = false }: { readonly unfinished?: boolean } = {},
 ): AsyncGenerator<LogEntry> {
   const logged: ChunkSums = new Map();
   const cancellation = new AbortController();
@@ -51,8 +56,10 @@ export async function* storedEntries(
       if (entry.kind === 'page') addToSum(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
       yield entry;
     }
-    const chunk = firstDifferentChunk(logged, await listing);
-    if (chunk !== undefined) throw await conflictIn(chunk, deps, counted);
+    for (const chunk of differentChunks(logged, await listing)) {
+      const found = await conflictIn(chunk, deps, counted);
+      if (found.isLogged || !unfinished) throw found.error;
+    }
   } finally {
     cancellation.abort();
     await listingSettled;
@@ -100,23 +107,34 @@ function addToSum(sums: ChunkSums, page: PageRef, { key, bytes, revision }: List
   sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
 }
 
-function firstDifferentChunk(logged: ChunkSums, stored: ChunkSums): string | undefined {
+function differentChunks(logged: ChunkSums, stored: ChunkSums): readonly string[] {
   return [...new Set([...logged.keys(), ...stored.keys()])]
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
-    .find((chunk) => logged.get(chunk) !== stored.get(chunk));
+    .filter((chunk) => logged.get(chunk) !== stored.get(chunk));
 }
 
-/** The error about the first page of the chunk that differs. */
-async function conflictIn(chunk: string, deps: InventoryDependencies, counted: CountedRun): Promise<ExportError> {
+interface Conflict {
+  readonly error: ExportError;
+  /** Whether the page has a log entry. */
+  readonly isLogged: boolean;
+}
+
+/** The conflict about the first page of the chunk that differs. */
+async function conflictIn(chunk: string, deps: InventoryDependencies, counted: CountedRun): Promise<Conflict> {
   const { run } = counted;
+  // The log first: what it has is in the store by then, also if the run continues in the meantime.
+  const logged: PageEntry[] = [];
+  for await (const entry of entriesOf(deps.log, run)) {
+    if (entry.kind === 'page' && chunkOf(entry) === chunk) logged.push(entry);
+  }
   const stored = new Map<string, ListedObject>();
   for await (const [page, object] of storedPages(deps, counted)) {
     if (chunkOf(page) === chunk) stored.set(object.key, object);
   }
-  for await (const entry of entriesOf(deps.log, run)) {
-    if (entry.kind === 'end' || chunkOf(entry) !== chunk) continue;
+  for (const entry of logged) {
     const difference = differenceOf(entry, stored.get(entry.key));
-    if (difference !== undefined) return conflict(run, entry, `${deps.store.locate(entry.key)} ${difference}`);
+    const reason = `${deps.store.locate(entry.key)} ${difference}`;
+    if (difference !== undefined) return { error: conflict(run, entry, reason), isLogged: true };
     stored.delete(entry.key);
   }
   // Only pages that were never logged are left.
@@ -124,10 +142,11 @@ async function conflictIn(chunk: string, deps: InventoryDependencies, counted: C
   if (unlogged === undefined) {
     const [slice = 0, index = 0] = chunk.split('/').map(Number);
     const first = { page: index * chunkPages + 1, slice: slice === 0 ? undefined : slice };
-    return conflict(run, first, 'this page, or one after it, changed during the check');
+    return { error: conflict(run, first, 'this page, or one after it, changed during the check'), isLogged: false };
   }
   const page = pageAt(run, unlogged.key) ?? { page: 0 };
-  return conflict(run, page, `${deps.store.locate(unlogged.key)} exists but was never logged`);
+  const reason = `${deps.store.locate(unlogged.key)} exists but was never logged`;
+  return { error: conflict(run, page, reason), isLogged: false };
 }
 
 function differenceOf(logged: PageEntry, stored: ListedObject | undefined): string | undefined {

@@ -1,12 +1,13 @@
 /** `report-exporter verify`: reads runs again, from the manifest to the last byte, and reports what has changed. */
 
-import { type RunId, zeroTotals } from '../../core/model.ts';
+import { type Run, type RunId, zeroTotals } from '../../core/model.ts';
 import { isExportError } from '../../core/errors.ts';
 import { manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import {
   findManifest,
   missingManifest,
   openPublishedRun,
+  type PublishedRun,
   readLatestPointer,
 } from '../../core/storage/published-runs.ts';
 import { listRunIds } from '../../core/storage/run-list.ts';
@@ -17,7 +18,7 @@ import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { noRunError, readStates, stateOfRun } from '../run-view.ts';
-import { type VerifiedRun, verifyRun } from '../verify-run.ts';
+import { type VerifiedRun, verifyRun, verifyUnfinishedRun } from '../verify-run.ts';
 
 export async function verifyCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, env, runtime } = call;
@@ -102,9 +103,11 @@ async function* verifyRuns(target: ExportTarget, count: Count): AsyncGenerator<R
  */
 async function verifyExport(target: ExportTarget, runId: string | undefined, count: Count, verb: string): Promise<Row> {
   const { store, log, name } = target;
-  const verify = async (subject: Parameters<typeof verifyRun>[1]): Promise<Row> => {
+  const verify = async (subject: PublishedRun | Run): Promise<Row> => {
     const counter = count(verb);
-    const verified = await verifyRun({ store, log, onPage: counter.add }, subject).finally(counter.end);
+    const deps = { store, log, onPage: counter.add };
+    const verifying = 'manifest' in subject ? verifyRun(deps, subject) : verifyUnfinishedRun(deps, subject);
+    const verified = await verifying.finally(counter.end);
     return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: name, ...verified };
   };
   const run = runId === undefined ? await findNewestRun(target) : parseRunId(runId);
