@@ -1,13 +1,12 @@
 /**
  * What only the functions add to the protocol: log lines, metrics, events, their settings, and their invocations. With
- * the real state machine, a simulator of the service, and AWS over real HTTP. The simulation runs the same functions
- * through their protocol.
+ * the real state machine, a simulator of the service, and a fake AWS. The simulation runs the same functions through
+ * their protocol.
  */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
 import { settingsIn } from '../../lib/aws/lambda/service-context.ts';
 import { errorResponse, type FaultScript, onRequest, trickled } from '../support/service/faults.ts';
@@ -19,7 +18,7 @@ import {
   functionEnvironment,
   type WrittenSettings,
 } from '../support/aws/deployed-functions.ts';
-import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
 import { someReports } from '../support/service/simulator-client.ts';
@@ -29,22 +28,19 @@ const apiKey = 'the-secret-api-key-7f3a';
 const send = { 'X-SERVICE-API-KEY': '{secret.apiKey}' };
 
 interface Deployment extends AsyncDisposable {
-  readonly aws: LocalAws;
+  readonly aws: FakeAws;
   readonly service: Simulator;
   readonly functions: Functions;
 }
 
 /** Functions of five reports, two on a page. `settings` changes their settings file. */
 async function deploy(settings: Partial<WrittenSettings> = {}, faults?: FaultScript, env = {}): Promise<Deployment> {
-  const aws = await startLocalAws();
+  const aws = createFakeAws();
   const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(someReports(5)), faults });
   aws.secrets.set('reports/api-key', JSON.stringify({ apiKey }));
   const written = { service: { baseUrl: service.baseUrl, send }, exports: [{ name: 'reports', size: 2 }], ...settings };
   const functions = deployedFunctions(aws, written, { prefix: 'all/', ...env });
-  const dispose = async () => {
-    await service.close();
-    await aws[Symbol.asyncDispose]();
-  };
+  const dispose = async () => await service.close();
   return { aws, service, functions, [Symbol.asyncDispose]: dispose };
 }
 
@@ -72,11 +68,9 @@ describe('a probe of the service by ExportPage', () => {
       clockLeadMs: expect.any(Number),
     });
     expect(deployment.service.exchanges).toMatchObject([{ status: 200 }]);
-    // One request to AWS: the API key is read.
-    expect(deployment.aws.sessionTokens).toHaveLength(1);
-    const client = new DynamoDBClient({});
-    expect(await client.send(new ScanCommand({ TableName: deployment.aws.table }))).toMatchObject({ Count: 0 });
-    client.destroy();
+    // The API key is read, and the state, which it does not have.
+    expect([...new Set(deployment.aws.requests)].sort()).toEqual(['DynamoDBClient', 'SecretsManagerClient']);
+    expect(deployment.aws.items()).toEqual([]);
     expect(lines().filter((line) => '_aws' in line || line['level'] === 'ERROR')).toEqual([]);
   });
 
@@ -110,9 +104,9 @@ it('the settings reach the functions: how they compress, store and tag objects',
   const totals = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, RunsCompleted: 1, FailedAttempts: 1 };
   for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
 
-  const stored = [...deployment.aws.objects].map(([key, { headers }]) => [
+  const stored = [...deployment.aws.requested].map(([key, { ContentType, StorageClass, Tagging }]) => [
     key.split('/').at(-1),
-    [headers['content-type'], headers['x-amz-storage-class'], headers['x-amz-tagging']],
+    [ContentType, StorageClass, Tagging],
   ]);
   const page = ['application/gzip', 'STANDARD_IA', 'team=finance'];
   expect(Object.fromEntries(stored)).toEqual({
@@ -188,14 +182,7 @@ describe('a function that fails', () => {
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/page 1 of run .*200 ms/) as unknown as string,
     });
-    expect(aws.objects.size).toBe(0);
-  });
-
-  it('uses the code of a network error as its name', async () => {
-    await using deployment = await deploy();
-    vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', 'http://127.0.0.1:1');
-    const invoking = deployment.functions.BeginRun({ input: {}, execution: 'e' }, contextWith(1_000));
-    await expect(invoking).rejects.toMatchObject({ name: 'ECONNREFUSED' });
+    expect(aws.bucket('bucket').objects.size).toBe(0);
   });
 
   it('logs no error if its run was taken over by another execution', async () => {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
-import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { execute, type Functions } from '../support/export/function-machine.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { createAuthority, type IssuedCertificate } from '../support/service/certificates.ts';
@@ -16,7 +16,7 @@ const password = 'pr0xy-p@ssword:42';
 const output = captureOutput();
 
 interface Deployment extends AsyncDisposable {
-  readonly aws: LocalAws;
+  readonly aws: FakeAws;
   readonly service: PrivateService;
   readonly proxy: ProxyServer;
   readonly functions: Functions;
@@ -27,7 +27,7 @@ const proxyCredentials = { username: 'exporter', password };
 
 /** Functions for a service that demands a client certificate, behind a proxy that demands credentials. */
 async function deploy(serviceSettings: object = {}): Promise<Deployment> {
-  const aws = await startLocalAws();
+  const aws = createFakeAws();
   const service = await startPrivateService({ tls: { requestCert: true, rejectUnauthorized: true } });
   const proxy = await startProxy({ target: service, credentials: () => `exporter:${password}` });
   aws.secrets.set('reports/api-key', apiKey);
@@ -52,7 +52,6 @@ async function deploy(serviceSettings: object = {}): Promise<Deployment> {
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
       await service[Symbol.asyncDispose]();
-      await aws[Symbol.asyncDispose]();
     },
   };
 }
@@ -70,7 +69,7 @@ describe('ExportPage', () => {
     expect(service.requests).toMatchObject([{ client: 'exporter', headers: { 'x-tenant': 'acme' } }]);
     expect(proxy.requests).toHaveLength(1);
     expect(
-      searchForSecrets({ result, written: output.text(), objects: [...deployment.aws.objects] }, secretsOf(client)),
+      searchForSecrets({ result, written: output.text(), requested: [...deployment.aws.requested] }, secretsOf(client)),
     ).toEqual([]);
   });
 

@@ -1,21 +1,14 @@
-/** The procedures in docs/procedures.md, with the real functions and AWS over local HTTP. */
+/** The procedures in docs/procedures.md, with the real functions and a fake AWS. */
 
-import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
-import {
-  CreateTableCommand,
-  DeleteItemCommand,
-  DynamoDBClient,
-  PutItemCommand,
-  ScanCommand,
-  waitUntilTableExists,
-} from '@aws-sdk/client-dynamodb';
-import { describe, expect, it } from 'vitest';
+import { pathToFileURL } from 'node:url';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { mockClient } from 'aws-sdk-client-mock';
+import { describe, expect, it, vi } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
-import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { verifyRun } from '../../lib/operator/verify-run.ts';
@@ -24,7 +17,7 @@ import { combineScripts, errorResponse, type FaultScript, onPage } from '../supp
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
-import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 import { type ExecutionResult, execute, executionArn, type Functions } from '../support/export/function-machine.ts';
 import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
@@ -41,14 +34,14 @@ const startService = (faults?: FaultScript) =>
 type Service = Awaited<ReturnType<typeof startService>>;
 
 interface Deployment {
-  readonly aws: LocalAws;
+  readonly aws: FakeAws;
   readonly bucket: string;
   readonly functions: Functions;
 }
 
 /** A stack. Its functions have caches of their own, as in new containers. */
 function deploy(
-  aws: LocalAws,
+  aws: FakeAws,
   service: Service,
   { bucket = 'bucket', settings = {} }: { bucket?: string; settings?: object } = {},
 ): Deployment {
@@ -60,8 +53,8 @@ function deploy(
   return { aws, bucket, functions };
 }
 
-async function localAws(): Promise<LocalAws> {
-  const aws = await startLocalAws();
+function localAws(): FakeAws {
+  const aws = createFakeAws();
   aws.secrets.set('reports/api-key', simulatorApiKey);
   return aws;
 }
@@ -79,7 +72,7 @@ const completed = ({ status, output, cause }: ExecutionResult): Completed => {
 };
 
 function objectAt({ aws, bucket }: Deployment, key: string): string {
-  return aws.objects.get(`${bucket}/all/${key}`)?.body.toString() ?? '';
+  return aws.bucket(bucket).objects.get(`all/${key}`)?.body.toString() ?? '';
 }
 
 const latestOf = (deployment: Deployment) =>
@@ -101,84 +94,59 @@ const allIds = ['r1', 'r2', 'r3', 'r4', 'r5'];
 
 /** What `verify` finds, and its notes. */
 async function verify({ aws, bucket }: Deployment, run?: string) {
-  const dynamoDb = new DynamoDBClient();
-  const s3 = createS3Client(aws.env);
-  const store = createS3PageStore({ client: s3, bucket, prefix: 'all/', runtime: systemRuntime });
+  const client = aws.createClient<S3Client, object>(S3Client, {});
+  const store = createS3PageStore({ client, bucket, prefix: 'all/', runtime: systemRuntime });
+  const dynamoDb = aws.createClient<DynamoDBClient, object>(DynamoDBClient, {});
   const log = createDynamoPageLog({ client: dynamoDb, table: aws.table, service: 'acme', runtime: systemRuntime });
-  const published = await openPublishedRun(
-    store,
-    'nightly',
-    run ?? (await readLatestPointer(store, 'nightly'))?.run ?? '',
-  );
+  const newest = run ?? (await readLatestPointer(store, 'nightly'))?.run ?? '';
+  const published = await openPublishedRun(store, 'nightly', newest);
   const { notes, pages, ...found } = await verifyRun({ store, log, onPage: () => undefined }, published);
-  const findings = found.findings.map(({ message }) => message);
-  dynamoDb.destroy();
-  s3.destroy();
-  return { run: published.header.run, findings, notes, pages };
+  return { run: published.header.run, findings: found.findings.map(({ message }) => message), notes, pages };
 }
 
-/** The items of the table, or those that replace all of its items. */
-async function itemsIn(aws: LocalAws, table = aws.table) {
-  const client = new DynamoDBClient();
-  const { Items = [] } = await client.send(new ScanCommand({ TableName: table, ConsistentRead: true }));
-  client.destroy();
-  return Items;
-}
+/** Restores the table as it is now beside it. */
+const restoreBeside = (aws: FakeAws): void => aws.replaceItems('restored', aws.items());
 
-/** What DynamoDB restores: a table beside the other, with the items that it had. */
-async function restoreTo(table: string, items: Awaited<ReturnType<typeof itemsIn>>): Promise<void> {
-  const client = new DynamoDBClient();
-  await client.send(
-    new CreateTableCommand({
-      TableName: table,
-      BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: ['pk', 'sk'].map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
-      KeySchema: [
-        { AttributeName: 'pk', KeyType: 'HASH' },
-        { AttributeName: 'sk', KeyType: 'RANGE' },
-      ],
-    }),
+const deleteItems = (aws: FakeAws, prefix: string): void =>
+  aws.replaceItems(
+    aws.table,
+    aws.items().filter(({ sk }) => sk?.S?.startsWith(prefix) !== true),
   );
-  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
-  for (const Item of items) await client.send(new PutItemCommand({ TableName: table, Item }));
-  client.destroy();
-}
-
-async function deleteItems(aws: LocalAws, prefix: string): Promise<void> {
-  const client = new DynamoDBClient();
-  for (const { pk, sk } of await itemsIn(aws)) {
-    if (pk === undefined || sk?.S?.startsWith(prefix) !== true) continue;
-    await client.send(new DeleteItemCommand({ TableName: aws.table, Key: { pk, sk } }));
-  }
-  client.destroy();
-}
 
 /** The pages of the bucket, by key. */
-const pagesIn = ({ objects }: LocalAws) =>
-  new Map([...objects].filter(([key]) => key.includes('/page-')).map(([key, { body }]) => [key, body.toString()]));
+const pagesIn = (aws: FakeAws) =>
+  new Map(
+    [...aws.bucket('bucket').objects]
+      .filter(([key]) => key.includes('/page-'))
+      .map(([key, { body }]) => [key, body.toString()]),
+  );
 
 /** Runs the program in the documentation, and returns its output. */
-async function copyItems(aws: LocalAws, prefix: string): Promise<string> {
+async function copyItems(aws: FakeAws, prefix: string): Promise<string> {
   const within = join(root, 'node_modules/.cache');
   await mkdir(within, { recursive: true });
   await using directory = await temporaryDirectory(within);
   const program = join(directory.path, 'copy-items.mjs');
   await writeFile(program, exampleIn('docs/procedures.md', 'copy-items.mjs'));
-  const args = [program, 'restored', aws.table, 'acme/nightly', prefix];
-  const { stdout } = await promisify(execFile)(process.execPath, args, {
-    env: { PATH: process.env['PATH'], ...aws.env },
-  });
-  return stdout.trim();
+  const requests = mockClient(DynamoDBClient);
+  requests.send.callsFake(async (command) => (await aws.send(DynamoDBClient, command)) as never);
+  const log = vi.spyOn(console, 'log').mockReturnValue();
+  const { argv } = process;
+  process.argv = ['node', program, 'restored', aws.table, 'acme/nightly', prefix];
+  await import(pathToFileURL(program).href);
+  process.argv = argv;
+  requests.restore();
+  return String(log.mock.lastCall);
 }
 
 describe('restoring the table', () => {
   it('restores the page log of a run', async () => {
-    await using aws = await localAws();
+    const aws = localAws();
     await using service = await startService();
     const deployment = deploy(aws, service);
     const { run } = completed(await execute(deployment.functions, { name: 'first' }));
-    await restoreTo('restored', await itemsIn(aws));
-    await deleteItems(aws, `run#${run}#page#000000000003`);
+    restoreBeside(aws);
+    deleteItems(aws, `run#${run}#page#000000000003`);
     expect((await verify(deployment)).findings).not.toEqual([]);
 
     expect(await copyItems(aws, `run#${run}#`)).toBe('5 items copied');
@@ -186,11 +154,11 @@ describe('restoring the table', () => {
   });
 
   it('exports reports of later runs again after a restore to an earlier time, with a higher sequence', async () => {
-    await using aws = await localAws();
+    const aws = localAws();
     await using service = await startService();
     const deployment = deploy(aws, service);
     const first = completed(await execute(deployment.functions, { name: 'first' }));
-    await restoreTo('restored', await itemsIn(aws));
+    restoreBeside(aws);
     const second = completed(await execute(deployment.functions, { name: 'second' }));
     const before = latestOf(deployment);
     await copyItems(aws, 'state');
@@ -205,19 +173,19 @@ describe('restoring the table', () => {
   });
 
   it('resumes a run that was in progress then and still is, and uses the pages that it has stored since', async () => {
-    await using aws = await localAws();
+    const aws = localAws();
     const faults = combineScripts(onPage(3, errorResponse(403)), onPage(5, errorResponse(403)));
     await using service = await startService(faults);
     const deployment = deploy(aws, service);
     expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'failed' });
     aws.executions.set(executionArn('first'), 'FAILED');
-    await restoreTo('restored', await itemsIn(aws));
+    restoreBeside(aws);
     expect(await execute(deployment.functions, { name: 'second' })).toMatchObject({ status: 'failed' });
     aws.executions.set(executionArn('second'), 'FAILED');
     const stored = pagesIn(aws);
     expect(stored.size).toBe(4);
 
-    await deleteItems(aws, 'run#');
+    deleteItems(aws, 'run#');
     expect(await copyItems(aws, 'run#')).toBe('2 items copied');
     expect(await copyItems(aws, 'state')).toBe('1 items copied');
     const { run, manifest } = completed(await execute(deployment.functions, { name: 'third' }));
@@ -227,22 +195,22 @@ describe('restoring the table', () => {
   });
 
   it('refuses a run that was in progress then and is published now, until a start with `restart`', async () => {
-    await using aws = await localAws();
+    const aws = localAws();
     await using service = await startService(onPage(3, errorResponse(403)));
     const deployment = deploy(aws, service);
     expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'failed' });
     aws.executions.set(executionArn('first'), 'FAILED');
-    await restoreTo('restored', await itemsIn(aws));
+    restoreBeside(aws);
     const published = completed(await execute(deployment.functions, { name: 'second' }));
     const before = latestOf(deployment);
-    const objects = new Map(aws.objects);
+    const objects = new Map(aws.bucket('bucket').objects);
 
     await copyItems(aws, 'state');
     await clockAfter(before);
     const refused = await execute(deployment.functions, { name: 'third' });
     expect(refused).toMatchObject({ status: 'failed', error: 'PageConflictError' });
     expect(JSON.stringify(refused.cause)).toContain('already exists, but does not match what this exporter wrote');
-    expect(aws.objects).toEqual(objects);
+    expect(aws.bucket('bucket').objects).toEqual(objects);
 
     aws.executions.set(executionArn('third'), 'FAILED');
     const input = { export: 'nightly', restart: true };
@@ -256,21 +224,20 @@ describe('restoring the table', () => {
 });
 
 /** What `aws s3 sync` does: the objects with their metadata. */
-function copyBucket({ objects: from }: LocalAws, { objects: to }: LocalAws, bucket: string): void {
-  for (const [path, object] of from) {
-    if (path.startsWith('bucket/')) to.set(path.replace('bucket', bucket), object);
-  }
+function copyBucket(from: FakeAws, to: FakeAws, bucket: string): void {
+  for (const [key, object] of from.bucket('bucket').objects) to.bucket(bucket).restore(key, object);
 }
 
 describe('moving', () => {
   it('to another bucket keeps published runs and the watermark', async () => {
-    await using aws = await localAws();
+    const aws = localAws();
     await using service = await startService();
     const before = deploy(aws, service);
     const first = completed(await execute(before.functions, { name: 'first' }));
     copyBucket(aws, aws, 'new-bucket');
     const after = deploy(aws, service, { bucket: 'new-bucket' });
-    for (const path of aws.objects.keys()) if (path.startsWith('bucket/')) aws.objects.delete(path);
+    const old = aws.bucket('bucket');
+    for (const key of old.objects.keys()) old.restore(key, undefined);
 
     expect(await verify(after, first.run)).toEqual({ run: first.run, findings: [], notes: [], pages: 5 });
     expect(idsOf(after, first.manifest)).toEqual(allIds);
@@ -278,12 +245,12 @@ describe('moving', () => {
     expect(second.since).toBe(first.watermark);
     expect(latestOf(after).run).toBe(second.run);
     expect((await verify(after)).findings).toEqual([]);
-    expect([...aws.objects.keys()].filter((path) => path.startsWith('bucket/'))).toEqual([]);
+    expect(old.objects.size).toBe(0);
   });
 
   it('to another account starts at the old watermark, and copied runs can be verified', async () => {
-    await using aws = await localAws();
-    await using newAws = await localAws();
+    const aws = localAws();
+    const newAws = localAws();
     await using service = await startService();
     const before = deploy(aws, service);
     const first = completed(await execute(before.functions, { name: 'first' }));

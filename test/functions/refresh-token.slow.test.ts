@@ -2,14 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
-import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { execute } from '../support/export/function-machine.ts';
 import { describedWithTokens, startTokenServer, type TokenServer } from '../support/service/token-server.ts';
 
 captureOutput();
 
 /** Executions of several exports, each in containers of its own. */
-function deploy(aws: LocalAws, { url }: TokenServer) {
+function deploy(aws: FakeAws, { url }: TokenServer) {
   const names = ['one', 'two', 'three', 'four'];
   const settings = {
     service: { baseUrl: url, api: describedWithTokens(url) },
@@ -28,7 +28,7 @@ describe('exports on AWS that share a refresh token', () => {
     ['which can be used once', 0, 24],
   ])('never send the same one twice for an access token %s', async (_, lifeSeconds, exchanges) => {
     await using server = await startTokenServer({ pages: 6, lifeSeconds });
-    await using aws = await startLocalAws();
+    const aws = createFakeAws();
     const { names, run } = deploy(aws, server);
     aws.secrets.set('reports/api-key', server.consent());
     const results = await Promise.all(names.map((name) => run(name)));
@@ -39,7 +39,7 @@ describe('exports on AWS that share a refresh token', () => {
 
   it('lose no page with a consent: after another one, the run resumes', async () => {
     await using server = await startTokenServer({ pages: 6, lifeSeconds: 0 });
-    await using aws = await startLocalAws();
+    const aws = createFakeAws();
     const { run } = deploy(aws, server);
     aws.secrets.set('reports/api-key', server.consent());
     // As if the function were killed then: the refresh token is replaced, and its successor reaches nothing.

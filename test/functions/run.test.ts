@@ -1,10 +1,10 @@
-/** Two runs of the functions in the real state machine, with a simulator of the service and AWS over real HTTP. */
+/** Two runs of the functions in the real state machine, with a simulator of the service and a fake AWS. */
 
 import { expect, it } from 'vitest';
 import { type Api, apiSchema } from '../../lib/service/api/description.ts';
 import type { FunctionEnvironment } from '../../lib/settings/deployed-settings.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
-import { startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws } from '../support/aws/fake-aws.ts';
 import { execute, executionArn } from '../support/export/function-machine.ts';
 import { combineFaults, errorResponse, type FaultScript, onPage } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -26,7 +26,7 @@ async function runExport({
   env,
 }: { faults?: FaultScript; api?: Api; env?: Partial<FunctionEnvironment> } = {}) {
   await using stack = new AsyncDisposableStack();
-  const aws = stack.use(await startLocalAws());
+  const aws = createFakeAws();
   const reports = inMemoryReports(someReports(5));
   const options = { vendor: 'SERVICE', apiKey: simulatorApiKey, reports, faults, api, pageSize: 2 };
   const service = stack.use(await startSimulator(options));
@@ -34,7 +34,7 @@ async function runExport({
   if (api === undefined) aws.secrets.set('reports/api-key', simulatorApiKey);
   const settings = { service: { baseUrl: service.baseUrl, api }, exports: [{ name: 'reports', size: 2 }] };
   const result = await execute(deployedFunctions(aws, settings, env), { name: 'first' });
-  const textOf = (key: string) => aws.objects.get(`bucket/${key}`)?.body.toString() ?? '';
+  const textOf = (key: string) => aws.bucket('bucket').objects.get(key)?.body.toString() ?? '';
   return { result, textOf, requests: service.exchanges.length };
 }
 

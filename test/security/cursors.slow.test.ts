@@ -9,16 +9,16 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { S3Client } from '@aws-sdk/client-s3';
+import { describe, expect, it } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
-import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry, PageMetadata } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { runExecution } from '../../lib/local/execution.ts';
-import { startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { anExportDefinition, anExportRequest, loggedPages } from '../support/builders.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
@@ -65,24 +65,16 @@ interface Storage extends AsyncDisposable {
   readonly read: (key: string) => Promise<string>;
 }
 
-async function awsStorage(): Promise<
-  Storage & { readonly objects: Awaited<ReturnType<typeof startLocalAws>>['objects'] }
-> {
-  const aws = await startLocalAws();
-  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
-  const { objects, table } = aws;
-  const dynamo = new DynamoDBClient({});
-  const s3 = createS3Client(aws.env);
+async function awsStorage(): Promise<Storage & { readonly aws: FakeAws }> {
+  const aws = createFakeAws();
+  const client = aws.createClient<S3Client, object>(S3Client, {});
+  const dynamo = aws.createClient<DynamoDBClient, object>(DynamoDBClient, {});
   return {
-    objects,
-    store: createS3PageStore({ client: s3, bucket: 'bucket', prefix: 'all/', runtime: systemRuntime }),
-    log: createDynamoPageLog({ client: dynamo, table, service: 'default', runtime: systemRuntime }),
-    read: async (key) => objects.get(`bucket/all/${key}`)?.body.toString() ?? '',
-    async [Symbol.asyncDispose]() {
-      dynamo.destroy();
-      s3.destroy();
-      await aws[Symbol.asyncDispose]();
-    },
+    aws,
+    store: createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', runtime: systemRuntime }),
+    log: createDynamoPageLog({ client: dynamo, table: aws.table, service: 'default', runtime: systemRuntime }),
+    read: async (key) => aws.bucket('bucket').objects.get(`all/${key}`)?.body.toString() ?? '',
+    async [Symbol.asyncDispose]() {},
   };
 }
 
@@ -171,29 +163,24 @@ function expectAllCursorsUnchanged({ entries, manifest, received }: Awaited<Retu
   expect(received).toEqual([null, null, ...cursors]);
 }
 
-afterEach(() => {
-  vi.unstubAllEnvs();
-});
-
 describe('a cursor, whatever it contains', () => {
   it('returns unchanged by way of S3, DynamoDB and the query', async () => {
     await using storage = await awsStorage();
+    const { objects } = storage.aws.bucket('bucket');
     const exported = await exportAll(storage, 'query');
     expectAllCursorsUnchanged(exported);
 
     const isStoredWhole = ({ nextCursor }: PageEntry) =>
       nextCursor !== null && JSON.stringify(nextCursor).length <= 500 && !/ {2}|=\?/.test(nextCursor);
     for (const entry of exported.entries) {
-      const headers = storage.objects.get(`bucket/all/${entry.key}`)?.headers ?? {};
-      const { nextCursor } = JSON.parse(headers['x-amz-meta-page'] ?? '') as PageMetadata;
+      const { metadata = {} } = objects.get(`all/${entry.key}`) ?? {};
+      const { nextCursor } = JSON.parse(metadata.page ?? '') as PageMetadata;
       const isWhole = entry.nextCursor === null || isStoredWhole(entry);
       expect(nextCursor).toEqual(isWhole ? entry.nextCursor : { sha256: sha256(entry.nextCursor) });
     }
     const hashed = exported.entries.filter((entry) => entry.nextCursor !== null && !isStoredWhole(entry));
     expect(hashed.length).toBeGreaterThan(4);
-    const inObjects = [...storage.objects]
-      .filter(([key]) => key.includes('/_cursors/'))
-      .map(([, { body }]) => body.toString());
+    const inObjects = [...objects].filter(([key]) => key.includes('/_cursors/')).map(([, { body }]) => body.toString());
     expect(inObjects.toSorted()).toEqual(hashed.map(({ nextCursor }) => String(nextCursor)).toSorted());
   });
 

@@ -10,7 +10,6 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join, relative } from 'node:path';
-import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
@@ -31,7 +30,7 @@ import {
   type TokenServer,
 } from '../support/service/token-server.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
-import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';
 import { type CommandResult, runInProcess } from '../support/process/command-line.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
@@ -103,7 +102,7 @@ function echoingFaults(text: string): Readonly<Record<string, Fault>> {
 const output = captureOutput();
 
 interface Deployment extends AsyncDisposable {
-  readonly aws: LocalAws;
+  readonly aws: FakeAws;
   readonly functions: Functions;
   /** The same functions in new execution environments. */
   readonly restarted: () => Functions;
@@ -114,7 +113,7 @@ interface Deployment extends AsyncDisposable {
 }
 
 async function deploy(): Promise<Deployment> {
-  const aws = await startLocalAws();
+  const aws = createFakeAws();
   const service = await startEchoingService();
   const thrown: unknown[] = [];
   aws.secrets.set('reports/api-key', secretWith(keys.current));
@@ -141,7 +140,6 @@ async function deploy(): Promise<Deployment> {
     restarted,
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]();
-      await aws[Symbol.asyncDispose]();
     },
   };
 }
@@ -151,15 +149,12 @@ async function everythingVisible(
   { aws, thrown }: Deployment,
   executions: readonly unknown[],
 ): Promise<Record<string, unknown>> {
-  const client = new DynamoDBClient({});
-  const { Items } = await client.send(new ScanCommand({ TableName: aws.table }));
-  client.destroy();
-  const objects = [...aws.objects].map(([key, { body, headers }]) => [
+  const objects = [...aws.requested].map(([key, { Body, ...properties }]) => [
     key,
-    headers,
-    key.endsWith('.xml') ? 'a page' : body.toString(),
+    properties,
+    key.endsWith('.xml') ? 'a page' : aws.bucket('bucket').objects.get(key)?.body.toString(),
   ]);
-  return { 'lines and metrics': output.text(), executions, errors: thrown, items: Items, objects };
+  return { 'lines and metrics': output.text(), executions, errors: thrown, items: aws.items(), objects };
 }
 
 describe('the search for secrets', () => {
@@ -329,7 +324,7 @@ describe('refresh tokens', () => {
 
   it('are revealed by no run on AWS, whatever the authorization server repeats', async () => {
     await using server = await startTokenServer({ pages: 5, lifeSeconds: 0 });
-    await using aws = await startLocalAws();
+    const aws = createFakeAws();
     const thrown: unknown[] = [];
     const settings = settingsWith(server);
     const deployment = { aws, thrown, functions: deployedFunctions(aws, settings) } as unknown as Deployment;

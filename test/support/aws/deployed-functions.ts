@@ -1,4 +1,4 @@
-/** The functions of a service as they are deployed, on a local AWS. */
+/** The functions of a service as they are deployed, on a fake AWS. */
 
 import { lambdaPlatform } from '../../../lib/aws/lambda/platform.ts';
 import { afterEach, beforeEach, vi } from 'vitest';
@@ -15,21 +15,21 @@ import {
 import type { BucketSettings } from '../../../lib/settings/deployment-settings.ts';
 import { type Functions, monotonicNow } from '../export/function-machine.ts';
 import { aDeployment } from '../settings.ts';
-import type { LocalAws } from './local-aws.ts';
+import type { FakeAws } from './fake-aws.ts';
 
 /** The environment variables of the functions. The API key is the whole secret `reports/api-key`. */
-export const functionEnvironment = (aws: LocalAws, changes: Partial<FunctionEnvironment> = {}) => {
+export const functionEnvironment = ({ table }: Pick<FakeAws, 'table'>, changes: Partial<FunctionEnvironment> = {}) => {
   const environment: FunctionEnvironment = {
     version: settingsVersion,
     deployment: 'ReportExporter',
     service: 'acme',
-    table: aws.table,
+    table,
     bucket: 'bucket',
     prefix: '',
     apiKeySecret: 'reports/api-key',
     ...changes,
   };
-  return { ...aws.env, [environmentVariable]: JSON.stringify(environment) };
+  return { [environmentVariable]: JSON.stringify(environment) };
 };
 
 /** The settings of a service as they are written. */
@@ -44,20 +44,19 @@ export const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
 
 /** The functions in new containers, whose settings file contains `settings`, with `env` as variables. */
 export function deployedFunctions(
-  aws: LocalAws,
+  aws: FakeAws,
   settings: WrittenSettings,
   env: Partial<FunctionEnvironment> = {},
 ): Functions {
   const environment = functionEnvironment(aws, env);
-  // The SDK reads its endpoints, region and credentials from the environment of the process.
-  for (const [name, value] of Object.entries(environment)) if (name.startsWith('AWS_')) vi.stubEnv(name, value);
   const loadSettings = () => settingsOf(settings);
   const runtime = { ...lambdaPlatform.runtime, monotonicNow };
+  const platform = { ...lambdaPlatform, createClient: aws.createClient, runtime };
   return {
-    BeginRun: beginRunHandler(environment, loadSettings),
-    ExportPage: exportPageHandler(environment, loadSettings, { ...lambdaPlatform, runtime }),
-    FinishRun: finishRunHandler(environment, loadSettings),
-    FailRun: failRunHandler(environment, loadSettings),
+    BeginRun: beginRunHandler(environment, loadSettings, platform),
+    ExportPage: exportPageHandler(environment, loadSettings, platform),
+    FinishRun: finishRunHandler(environment, loadSettings, platform),
+    FailRun: failRunHandler(environment, loadSettings, platform),
   };
 }
 
