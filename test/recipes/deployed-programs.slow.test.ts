@@ -1,19 +1,17 @@
-/** The functions in docs/recipes/aws, against a server that fails like S3 and SQS do. */
+/** The functions in docs/recipes/aws, with an S3 and a queue that fail as those of AWS do. */
 
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { promisify } from 'node:util';
+import { runInThisContext } from 'node:vm';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { build } from 'esbuild';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { createS3 } from '../support/aws/local-s3.ts';
+import { NoSuchKey, NotFound, S3Client } from '@aws-sdk/client-s3';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { mockClient } from 'aws-sdk-client-mock';
+import { build, type BuildOptions } from 'esbuild';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { createStoredObject, s3Error } from '../simulation/world/s3.ts';
+import { createFakeAws } from '../support/aws/fake-aws.ts';
 import { sha256Of } from '../support/builders.ts';
-import { listen } from '../support/service/loopback.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { recipe } from '../support/docs/recipes.ts';
 
 const run = {
@@ -61,132 +59,125 @@ const detail = {
   result: run,
 };
 
-interface Answer {
-  readonly status?: number;
-  readonly body: string;
-  readonly type?: string;
-}
-/** Answers a request instead of the server, or not. */
-type Interception = (request: IncomingMessage) => Answer | undefined | Promise<Answer | undefined>;
+type AnyCommand = { readonly input: object };
+/** Answers a command instead of AWS, or throws its error, or returns undefined. */
+type Interception = (name: string, command: AnyCommand) => unknown;
 
-/** A server with the run in the bucket `source`, and an empty bucket `copies`. */
-async function openServer(
+/** AWS with the run in the bucket `source`, and an empty bucket `copies`. */
+function openAws(
   intercept: Interception = () => undefined,
   pages: typeof plainPages | typeof compressedPages = plainPages,
 ) {
   const manifest = `{\n  "manifestVersion": 1,\n  "pages": [\n${pages.map(({ entry }) => `    ${JSON.stringify(entry)}`).join(',\n')}\n  ]\n}\n`;
-  const requests: string[] = [];
-  const s3 = createS3();
-  const respond = async (request: IncomingMessage, response: ServerResponse) => {
-    requests.push(nameOf(request));
-    const answer = await intercept(request);
-    if (answer === undefined) return await s3.respond(request, response);
-    const { status = 200, body, type = 'application/xml' } = answer;
-    request.resume();
-    response.writeHead(status, { 'content-type': type }).end(body);
+  const aws = createFakeAws();
+  const commands: string[] = [];
+  const s3 = mockClient(S3Client);
+  const sqs = mockClient(SQSClient);
+  onTestFinished(() => {
+    s3.restore();
+    sqs.restore();
+  });
+  const respond = async (command: AnyCommand) => {
+    const name = nameOf(command);
+    commands.push(name);
+    return (await intercept(name, command)) ?? (await aws.send(S3Client, command).catch(throwModeled));
   };
-  const server = await listen(createServer((request, response) => void respond(request, response)));
-  onTestFinished(server[Symbol.asyncDispose]);
+  s3.send.callsFake(async (command) => (await respond(command as AnyCommand)) as never);
+  sqs.send.callsFake(async (command) => (await respond(command as AnyCommand)) as never);
+  const split = (path: string) => [path.split('/')[0] ?? '', path.split('/').slice(1).join('/')] as const;
   const put = (path: string, content: string) => {
-    const body = Buffer.from(content, 'latin1');
-    s3.objects.set(path, { body, bytes: body.length, headers: {}, etag: `"${sha256Of(body).slice(0, 32)}"` });
+    const [bucket, key] = split(path);
+    aws.bucket(bucket).restore(key, createStoredObject(Buffer.from(content, 'latin1'), {}, false));
   };
   put(`source/p/${run.manifest}`, manifest);
   put(`source/p/${folder}/run.json`, JSON.stringify(run));
   for (const { entry, body } of pages) put(`source/p/${entry.key}`, body);
   return {
-    ...s3,
     put,
     /** One character per byte. */
-    read: (path: string) => s3.objects.get(path)?.body.toString('latin1'),
-    requests,
-    endpoint: server.url,
+    read(path: string) {
+      const [bucket, key] = split(path);
+      return aws.bucket(bucket).objects.get(key)?.body.toString('latin1');
+    },
+    keysIn: (bucket: string) => [...aws.bucket(bucket).objects.keys()],
+    commands,
   };
 }
 
-const nameOf = ({ method, url = '' }: IncomingMessage) =>
-  `${method} ${decodeURIComponent(new URL(url, 'http://localhost').pathname)}`;
+/** `PutObject copies/nightly/latest.json`. */
+function nameOf(command: AnyCommand): string {
+  const { Bucket = '', Key = '' } = command.input as { readonly Bucket?: string; readonly Key?: string };
+  return `${command.constructor.name.replace('Command', '')} ${Bucket}/${Key}`;
+}
 
-const failure = (status: number, code: string): Answer => ({
-  status,
-  body: `<Error><Code>${code}</Code><Message>${code}</Message></Error>`,
-});
+/** The SDK has classes for these two errors. */
+function throwModeled(error: unknown): never {
+  const { name, message } = error as Error;
+  const details = { message, $metadata: {} };
+  throw name === 'NotFound' ? new NotFound(details) : name === 'NoSuchKey' ? new NoSuchKey(details) : error;
+}
 
-/** Calls the handler of a recipe with an event. @throws Error with its output if it fails */
-const invoke = async (program: string, endpoint: string, event: object = detail): Promise<unknown> =>
-  await call(program, 'handler', endpoint, { detail: event });
+/** Calls the handler of a recipe with an event. */
+const invoke = async (program: string, event: object = detail): Promise<unknown> =>
+  await call(program, 'handler', { detail: event });
 
-/** The handlers of a recipe as CommonJS, as NodejsFunction bundles them. */
-async function bundled(program: string): Promise<string> {
-  const options = { bundle: true, platform: 'node', format: 'cjs', write: false } as const;
+/** Calls a function of a recipe, as NodejsFunction bundles it. */
+async function call(program: string, handler: string, payload: object): Promise<unknown> {
+  const options = {
+    bundle: true,
+    platform: 'node' as const,
+    format: 'cjs' as const,
+    write: false as const,
+    external: ['@aws-sdk/*'],
+  } satisfies BuildOptions;
   // The package is this repository.
   const alias = { 'report-exporter/schemas': join(import.meta.dirname, '../../docs/schemas') };
   const { outputFiles } = await build({ ...options, alias, entryPoints: [recipe(program)] });
-  return outputFiles[0]?.text ?? '';
-}
-
-async function call(program: string, handler: string, endpoint: string, payload: object): Promise<unknown> {
-  await using folder = await temporaryDirectory();
-  const script = join(folder.path, 'index.cjs');
-  const run = `module.exports.${handler}(${JSON.stringify(payload)})`;
-  await writeFile(
-    script,
-    `${await bundled(program)}
-    ${run}.then((result) => console.log(JSON.stringify(result ?? null)));`,
-  );
-  const { stdout } = await promisify(execFile)(process.execPath, [script], {
-    env: {
-      PATH: process.env.PATH,
-      AWS_ENDPOINT_URL: endpoint,
-      AWS_REGION: 'us-east-1',
-      AWS_ACCESS_KEY_ID: 'key',
-      AWS_SECRET_ACCESS_KEY: 'secret',
-      NO_PROXY: '127.0.0.1',
-      BUCKET: 'source',
-      PREFIX: 'p/',
-      COPIES: 'copies',
-      RESULTS: 'results',
-      QUEUE: `${endpoint}/123456789012/pages`,
-    },
-  });
-  return JSON.parse(stdout);
+  const variables = { BUCKET: 'source', PREFIX: 'p/', COPIES: 'copies', RESULTS: 'results', QUEUE: 'pages' };
+  for (const [name, value] of Object.entries({ ...variables, AWS_REGION: 'us-east-1' })) vi.stubEnv(name, value);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const module = { exports: {} as Record<string, (event: object) => Promise<unknown>> };
+  const require = createRequire(import.meta.url);
+  runInThisContext(`(module, exports, require) => {${outputFiles[0]?.text}}`)(module, module.exports, require);
+  return await module.exports[handler]?.(payload);
 }
 
 it.each(['aws/copy-run.ts', 'aws/send-pages.ts'])('%s rejects an event with an unknown version', async (program) => {
-  const server = await openServer();
-  await expect(invoke(program, server.endpoint, { ...detail, eventVersion: 2 })).rejects.toThrow(
+  const aws = openAws();
+  await expect(invoke(program, { ...detail, eventVersion: 2 })).rejects.toThrow(
     'Unknown format: event/eventVersion must be equal to constant',
   );
-  expect(server.requests).toEqual([]);
+  expect(aws.commands).toEqual([]);
 });
 
 describe('the function that copies runs', () => {
   it('copies a page again after 409 and 503', async () => {
-    const failures = [failure(409, 'ConditionalRequestConflict'), failure(503, 'SlowDown')];
-    const server = await openServer((request) =>
-      nameOf(request) === `PUT /copies/${keys[1]}` ? failures.shift() : undefined,
-    );
-    expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
+    const failures = [s3Error('ConditionalRequestConflict', 409), s3Error('SlowDown', 503)];
+    const server = openAws((name) => {
+      const failure = name === `PutObject copies/${keys[1]}` ? failures.shift() : undefined;
+      if (failure !== undefined) throw failure;
+    });
+    expect(await invoke('aws/copy-run.ts')).toEqual([run.run]);
     expect(failures).toEqual([]);
     for (const { entry, body } of plainPages) expect(server.read(`copies/${entry.key}`)).toBe(body);
-    expect(server.objects.has(`copies/tables/runs/nightly-${run.run}.json`)).toBe(true);
-    expect(server.objects.has('copies/nightly/latest.json')).toBe(true);
+    expect(server.keysIn('copies')).toContain(`tables/runs/nightly-${run.run}.json`);
+    expect(server.keysIn('copies')).toContain('nightly/latest.json');
   });
 
   it('copies the pages of slices that the manifest names, and does not read those that are copied', async () => {
-    const server = await openServer(undefined, slicedPages);
+    const server = openAws(undefined, slicedPages);
     server.put(`source/p/${folder}/page-0002-000001.xml`, 'of the first attempt');
     const [first] = slicedPages;
     server.put(`copies/${first?.entry.key}`, first?.body ?? '');
-    expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
-    const copied = [...server.objects.keys()].filter((key) => key.startsWith(`copies/${folder}/page-`));
-    expect(copied.sort()).toEqual(slicedPages.map(({ entry }) => `copies/${entry.key}`));
-    const read = slicedPages.filter(({ entry }) => server.requests.includes(`GET /source/p/${entry.key}`));
+    expect(await invoke('aws/copy-run.ts')).toEqual([run.run]);
+    const copied = server.keysIn('copies').filter((key) => key.startsWith(`${folder}/page-`));
+    expect(copied.sort()).toEqual(slicedPages.map(({ entry }) => entry.key));
+    const read = slicedPages.filter(({ entry }) => server.commands.includes(`GetObject source/p/${entry.key}`));
     expect(read).toEqual(slicedPages.slice(1));
   });
 
   it('copies each run of a replica once, bounded ones included, whatever their order and their days', async () => {
-    const server = await openServer(undefined, slicedPages);
+    const server = openAws(undefined, slicedPages);
     const text = server.read(`source/p/${run.manifest}`) ?? '';
     /** A copy of the run in another folder. */
     const add = (id: string, overrides: object, name = 'run.json') => {
@@ -197,7 +188,7 @@ describe('the function that copies runs', () => {
       for (const { entry, body } of slicedPages) server.put(`source/p/${entry.key.replace(folder, moved)}`, body);
       return `${moved}/${name}`;
     };
-    const copy = async () => await invoke('aws/copy-run.ts', server.endpoint);
+    const copy = async () => await invoke('aws/copy-run.ts');
     const latest = () => server.read('copies/nightly/latest.json');
     const ahead = '20270601T010003Z-aaaaaaaaaaaa';
     add(ahead, { sequence: run.sequence + 1 });
@@ -213,18 +204,18 @@ describe('the function that copies runs', () => {
     const summary = add(bounded, { ...bounds, sequence: run.sequence + 3 }, 'bounded.json');
     expect(await copy()).toEqual([late, behind, bounded]);
     expect(latest()).toContain(`"run":"${behind}"`);
-    expect(server.objects.has(`copies/${summary}`)).toBe(true);
+    expect(server.keysIn('copies')).toContain(summary);
     expect(await copy()).toEqual([]);
   });
 
   it('does not repeat a copy that S3 rejects, and publishes nothing of the run', async () => {
-    const server = await openServer((request) =>
-      nameOf(request) === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
-    );
-    await expect(invoke('aws/copy-run.ts', server.endpoint)).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
-    expect(server.requests.filter((request) => request === `PUT /copies/${keys[1]}`)).toHaveLength(1);
+    const server = openAws((name) => {
+      if (name === `PutObject copies/${keys[1]}`) throw s3Error('BadDigest', 400);
+    });
+    await expect(invoke('aws/copy-run.ts')).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
+    expect(server.commands.filter((name) => name === `PutObject copies/${keys[1]}`)).toHaveLength(1);
     // Readers see nothing of the run.
-    expect(server.requests.filter((request) => /^PUT .*\.json$/.test(request))).toEqual([]);
+    expect(server.keysIn('copies').filter((key) => key.endsWith('.json'))).toEqual([]);
   });
 });
 
@@ -233,9 +224,8 @@ describe('the function that processes pages', () => {
     ['pages', plainPages],
     ['compressed pages', compressedPages],
   ] as const)('verifies %s, and has one result for each', async (_, pages) => {
-    const server = await openServer(undefined, pages);
-    const process = (...entries: readonly object[]) =>
-      call('aws/process-pages.ts', 'fromMap', server.endpoint, { Items: entries });
+    const server = openAws(undefined, pages);
+    const process = (...entries: readonly object[]) => call('aws/process-pages.ts', 'fromMap', { Items: entries });
     await process(...pages.map(({ entry }) => entry));
     for (const [index, { entry }] of pages.entries()) {
       const body = plainPages[index]?.body;
@@ -250,30 +240,14 @@ describe('the function that processes pages', () => {
   });
 });
 
-describe('the function that sends pages to a queue', () => {
-  /** A queue that answers the first request with `failed`, and accepts what is sent then. */
-  async function openQueue(failed: { readonly SenderFault: boolean; readonly Code: string }) {
-    const batches: number[][] = [];
-    const server = await openServer(async (request) => {
-      if (request.headers['x-amz-target'] !== 'AmazonSQS.SendMessageBatch') return undefined;
-      const { Entries } = JSON.parse(await text(request)) as { Entries: { Id: string; MessageBody: string }[] };
-      batches.push(Entries.map(({ Id }) => Number(Id)));
-      const [first, ...others] = Entries;
-      const isFirst = batches.length === 1;
-      const Successful = (isFirst ? others : Entries).map(({ Id, MessageBody }) => ({
-        Id,
-        MessageId: Id,
-        MD5OfMessageBody: createHash('md5').update(MessageBody).digest('hex'),
-      }));
-      const Failed = isFirst ? [{ Id: first?.Id, Message: failed.Code, ...failed }] : [];
-      return { body: JSON.stringify({ Successful, Failed }), type: 'application/x-amz-json-1.0' };
-    });
-    return { batches, endpoint: server.endpoint };
-  }
-
-  it('sends only the messages again that the queue did not accept', async () => {
-    const { batches, endpoint } = await openQueue({ SenderFault: false, Code: 'InternalError' });
-    await invoke('aws/send-pages.ts', endpoint);
-    expect(batches).toEqual([[1, 2, 3], [1]]);
+it('the function that sends pages to a queue sends only the messages again that the queue did not accept', async () => {
+  const batches: number[][] = [];
+  openAws((name, { input }) => {
+    if (!name.startsWith('SendMessageBatch')) return undefined;
+    const { Entries } = input as { readonly Entries: readonly { readonly Id: string }[] };
+    batches.push(Entries.map(({ Id }) => Number(Id)));
+    return batches.length > 1 ? {} : { Failed: [{ Id: Entries[0]?.Id, SenderFault: false, Code: 'InternalError' }] };
   });
+  await invoke('aws/send-pages.ts');
+  expect(batches).toEqual([[1, 2, 3], [1]]);
 });

@@ -149,9 +149,9 @@ async function everythingVisible(
   { aws, thrown }: Deployment,
   executions: readonly unknown[],
 ): Promise<Record<string, unknown>> {
-  const objects = [...aws.requested].map(([key, { Body, ...properties }]) => [
+  const objects = [...aws.requested].map(([key, properties]) => [
     key,
-    properties,
+    { ...properties, Body: undefined },
     key.endsWith('.xml') ? 'a page' : aws.bucket('bucket').objects.get(key)?.body.toString(),
   ]);
   return { 'lines and metrics': output.text(), executions, errors: thrown, items: aws.items(), objects };

@@ -1,4 +1,4 @@
-/** Runs the suites in `test/contracts` on the DynamoDB page log, with any DynamoDB endpoint. */
+/** Runs the suites in `test/contracts` on the DynamoDB page log, with the simulation or a server. */
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -14,69 +14,57 @@ import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { editStored, type EditedPageLogHarness, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import type { PageLogHarness } from '../../contracts/page-log-contract.ts';
-import { startDynamoDb } from '../../support/aws/local-aws.ts';
-import { dummyAccount, type Endpoint } from '../endpoint.ts';
+import { createFakeAws } from '../../support/aws/fake-aws.ts';
 
 export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLogHarness {
-  readonly endpoint: string;
   /** The service whose part of the table the page logs use. */
   readonly service: string;
   readonly client: DynamoDBClient;
   readonly table: string;
 }
 
+/** A server with an AWS API. */
+export interface Endpoint {
+  readonly endpoint: string;
+  readonly region: string;
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
+}
+
 const service = 'orders';
 
-/** A client that does not get the response to its first write, which has reached the table. */
-export function clientWithLostResponse(endpoint: string, meanwhile: () => Promise<unknown>): DynamoDBClient {
-  const client = new DynamoDBClient({ endpoint, ...dummyAccount });
+/**
+ * A client that does not get the response to its first write, which has reached the table. Like the SDK, it sends the
+ * request again, after `meanwhile`.
+ */
+export function clientWithLostResponse(client: DynamoDBClient, meanwhile: () => Promise<unknown>): DynamoDBClient {
   let isLost = false;
-  client.middlewareStack.add(
-    (next, context) => async (args) => {
-      const response = await next(args);
-      if (context.commandName !== 'PutItemCommand' || isLost) return response;
-      isLost = true;
-      await meanwhile();
-      throw Object.assign(new Error('The response is lost'), { name: 'TimeoutError' });
-    },
-    { step: 'finalizeRequest', priority: 'low' },
-  );
-  return client;
-}
-
-/** The same, on a DynamoDB of its own in this process. */
-export async function localDynamoHarness(): Promise<DynamoHarness> {
-  const server = await startDynamoDb();
-  const harness = await dynamoHarness({ endpoint: server.endpoint, ...dummyAccount });
-  return {
-    ...harness,
-    async cleanup() {
-      await harness.cleanup();
-      await server.close();
-    },
+  const send = async (command: PutItemCommand) => {
+    const response = await client.send(command);
+    if (!(command instanceof PutItemCommand) || isLost) return response;
+    isLost = true;
+    await meanwhile();
+    return await client.send(command);
   };
+  return { send } as unknown as DynamoDBClient;
 }
 
-/** Two page logs of one service on a table that is created for them, and deleted by `cleanup`. */
-export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> {
-  const client = new DynamoDBClient({ ...endpoint });
-  const other = new DynamoDBClient({ ...endpoint });
-  const table = `page-log-${randomBytes(6).toString('hex')}`;
-  await client.send(
-    new CreateTableCommand({
-      TableName: table,
-      BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: [
-        { AttributeName: 'pk', AttributeType: 'S' },
-        { AttributeName: 'sk', AttributeType: 'S' },
-      ],
-      KeySchema: [
-        { AttributeName: 'pk', KeyType: 'HASH' },
-        { AttributeName: 'sk', KeyType: 'RANGE' },
-      ],
-    }),
-  );
-  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
+/** The same, on the DynamoDB of the simulation. */
+export async function fakeDynamoHarness(): Promise<DynamoHarness> {
+  const aws = createFakeAws();
+  const client = aws.createClient<DynamoDBClient, object>(DynamoDBClient, {});
+  return dynamoHarness({ client, table: aws.table });
+}
+
+/** Two page logs of one service on a table. */
+function dynamoHarness({
+  client,
+  other = client,
+  table,
+}: {
+  readonly client: DynamoDBClient;
+  readonly other?: DynamoDBClient;
+  readonly table: string;
+}): DynamoHarness {
   const edit = async (key: ItemKey, change: (kept: StoredRecord) => StoredRecord) => {
     const Key = { ...key };
     const { Item = {} } = await client.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
@@ -85,7 +73,6 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     await client.send(new PutItemCommand({ TableName: table, Item: edited }));
   };
   return {
-    endpoint: endpoint.endpoint,
     service,
     client,
     table,
@@ -94,6 +81,29 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     editPage: (page, change) => edit(entryKey(service, page), change),
     log: createDynamoPageLog({ client, table, service, runtime: systemRuntime }),
     another: createDynamoPageLog({ client: other, table, service, runtime: systemRuntime }),
+    cleanup: async () => {},
+  };
+}
+
+/** The harness on a server, with a table of its own. */
+export async function dynamoServerHarness(endpoint: Endpoint): Promise<DynamoHarness> {
+  const client = new DynamoDBClient({ ...endpoint });
+  const other = new DynamoDBClient({ ...endpoint });
+  const table = `page-log-${randomBytes(6).toString('hex')}`;
+  await client.send(
+    new CreateTableCommand({
+      TableName: table,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: ['pk', 'sk'].map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
+      KeySchema: [
+        { AttributeName: 'pk', KeyType: 'HASH' },
+        { AttributeName: 'sk', KeyType: 'RANGE' },
+      ],
+    }),
+  );
+  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
+  return {
+    ...dynamoHarness({ client, other, table }),
     async cleanup() {
       await client.send(new DeleteTableCommand({ TableName: table }));
       client.destroy();

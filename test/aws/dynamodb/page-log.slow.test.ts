@@ -19,20 +19,20 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
-import { clientWithLostResponse, type DynamoHarness, localDynamoHarness } from './dynamodb-harness.ts';
+import { clientWithLostResponse, type DynamoHarness, fakeDynamoHarness } from './dynamodb-harness.ts';
 
 const at = (now: number) => ({ ...systemRuntime, now: () => now });
 
 // The entries of the long run need more than one response, which holds 1 MB.
-pageLogContract('The DynamoDB page log', localDynamoHarness, { manyEntries: 800 });
+pageLogContract('The DynamoDB page log', fakeDynamoHarness, { manyEntries: 800 });
 
-editedPageLogContract('The DynamoDB page log', localDynamoHarness);
+editedPageLogContract('The DynamoDB page log', fakeDynamoHarness);
 
 describe('the DynamoDB page log', () => {
   let harness: DynamoHarness;
   let log: PageLog;
   beforeAll(async () => {
-    harness = await localDynamoHarness();
+    harness = await fakeDynamoHarness();
     log = harness.log;
   });
   afterAll(async () => await harness.cleanup());
@@ -92,8 +92,8 @@ describe('the DynamoDB page log', () => {
 
   describe('when the response to a write is lost and the SDK retries it', () => {
     function logWithLostResponse(meanwhile: () => Promise<unknown> = async () => {}): PageLog {
-      const { endpoint, table, service } = harness;
-      const client = clientWithLostResponse(endpoint, meanwhile);
+      const { table, service } = harness;
+      const client = clientWithLostResponse(harness.client, meanwhile);
       return createDynamoPageLog({ client, table, service, runtime: systemRuntime });
     }
 

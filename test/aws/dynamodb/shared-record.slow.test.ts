@@ -8,11 +8,11 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { createPageSlots, slotsRecord } from '../../../lib/core/slots/page-slots.ts';
 import { nothing, sharedRecordContract, someSlots } from '../../contracts/shared-record-contract.ts';
 import { anExportName } from '../../support/builders.ts';
-import { clientWithLostResponse, type DynamoHarness, localDynamoHarness } from './dynamodb-harness.ts';
+import { clientWithLostResponse, type DynamoHarness, fakeDynamoHarness } from './dynamodb-harness.ts';
 
 let harness: DynamoHarness;
 beforeAll(async () => {
-  harness = await localDynamoHarness();
+  harness = await fakeDynamoHarness();
 });
 afterAll(async () => await harness.cleanup());
 
@@ -50,8 +50,8 @@ describe('a shared record in DynamoDB', () => {
   it('gives one slot if the response to its write is lost and the SDK retries it, also if another export has written meanwhile', async () => {
     const { service, store } = aStore();
     const another = createPageSlots({ record: store, limit: 2, runtime: systemRuntime });
-    const { endpoint, table } = harness;
-    const client = clientWithLostResponse(endpoint, () => another.acquire({ leaseMs: 60_000 }));
+    const { table } = harness;
+    const client = clientWithLostResponse(harness.client, () => another.acquire({ leaseMs: 60_000 }));
     const lossy = slotsOf(service, client, table);
     const slots = createPageSlots({ record: lossy, limit: 2, runtime: systemRuntime });
     expect(await slots.acquire({ leaseMs: 60_000 })).toBeDefined();

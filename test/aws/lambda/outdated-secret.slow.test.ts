@@ -7,9 +7,9 @@ import { createSecretApiKey } from '../../../lib/aws/secrets.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { anExportName } from '../../support/builders.ts';
 import { failureOf } from '../../support/service/service-client.ts';
-import { localDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
+import { fakeDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
 
-const harness = await localDynamoHarness();
+const harness = await fakeDynamoHarness();
 afterAll(async () => await harness.cleanup());
 
 /** Containers of a service. The next reads return the versions in `reads`, and then the current one. */

@@ -12,9 +12,9 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { anExportName } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { localDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
+import { fakeDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
 
-const harness = await localDynamoHarness();
+const harness = await fakeDynamoHarness();
 afterAll(async () => await harness.cleanup());
 
 /** When a container is killed: before or after which of its calls. */

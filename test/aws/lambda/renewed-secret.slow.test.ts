@@ -8,11 +8,11 @@ import { createSecretApiKey } from '../../../lib/aws/secrets.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { anExportName } from '../../support/builders.ts';
 import { expectNoKey, failureOf } from '../../support/service/service-client.ts';
-import { type DynamoHarness, localDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
+import { type DynamoHarness, fakeDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
 
 let harness: DynamoHarness;
 beforeAll(async () => {
-  harness = await localDynamoHarness();
+  harness = await fakeDynamoHarness();
 });
 afterAll(async () => await harness.cleanup());
 

@@ -1,31 +1,19 @@
-/** Runs the suite in `test/contracts/page-store-contract.ts` on the S3 page store, with any S3 endpoint. */
+/** Runs the suite in `test/contracts/page-store-contract.ts` on the S3 page store, with the simulation or a server. */
 
 import { randomBytes } from 'node:crypto';
-import {
-  CreateBucketCommand,
-  GetObjectCommand,
-  HeadBucketCommand,
-  ListObjectsV2Command,
-  S3Client,
-} from '@aws-sdk/client-s3';
+import { buffer } from 'node:stream/consumers';
+import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { PageStoreHarness } from '../../contracts/page-store-contract.ts';
+import { createFakeAws } from '../../support/aws/fake-aws.ts';
 import { collect } from '../../support/builders.ts';
-import type { Endpoint } from '../endpoint.ts';
+import type { Endpoint } from '../dynamodb/dynamodb-harness.ts';
 
-/** Two stores with a common unique prefix in `bucket`, which is created if needed. Objects are not deleted. */
-export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: string }): Promise<PageStoreHarness> {
-  const clients = [1, 2].map(() => new S3Client({ ...endpoint, forcePathStyle: true })) as [S3Client, S3Client];
-  const [client] = clients;
+/** Two stores with a common unique prefix in a bucket. Objects are not deleted. */
+function s3Harness([client, other]: readonly [S3Client, S3Client], bucket: string): PageStoreHarness {
   const prefix = `suite-${randomBytes(6).toString('hex')}/`;
-  await client
-    .send(new HeadBucketCommand({ Bucket: bucket }))
-    .catch(() => client.send(new CreateBucketCommand({ Bucket: bucket })));
-  const [store, another] = clients.map((each) =>
-    createS3PageStore({ client: each, bucket, prefix, runtime: systemRuntime }),
-  );
-  if (store === undefined || another === undefined) throw new Error('Two clients must make two stores');
+  const storeOf = (each: S3Client) => createS3PageStore({ client: each, bucket, prefix, runtime: systemRuntime });
 
   async function* keysWithPrefix(keyPrefix: string): AsyncGenerator<string> {
     let token: string | undefined;
@@ -38,20 +26,35 @@ export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: st
     } while (token !== undefined);
   }
   return {
-    store,
-    another,
+    store: storeOf(client),
+    another: storeOf(other),
     async read(key) {
       try {
         const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: prefix + key }));
-        return await Body?.transformToByteArray();
+        return await buffer(Body as AsyncIterable<Uint8Array>);
       } catch (error) {
         if (error instanceof Error && error.name === 'NoSuchKey') return undefined;
         throw error;
       }
     },
     list: (keyPrefix) => collect(keysWithPrefix(keyPrefix)),
-    async cleanup() {
-      for (const each of clients) each.destroy();
-    },
+    cleanup: async () => {},
   };
+}
+
+export function fakeS3Harness(): PageStoreHarness {
+  const client = createFakeAws().createClient<S3Client, object>(S3Client, {});
+  return s3Harness([client, client], 'suite');
+}
+
+export async function s3ServerHarness({
+  bucket,
+  ...endpoint
+}: Endpoint & { bucket: string }): Promise<PageStoreHarness> {
+  const clients = [1, 2].map(() => new S3Client({ ...endpoint, forcePathStyle: true })) as [S3Client, S3Client];
+  await clients[0].send(new CreateBucketCommand({ Bucket: bucket }));
+  const cleanup = async () => {
+    for (const each of clients) each.destroy();
+  };
+  return { ...s3Harness(clients, bucket), cleanup };
 }

@@ -1,13 +1,14 @@
 /**
  * Exports the two pages of `startLargePageService` with the real step, client and page store, and prints how much
- * memory that took. Arguments: the service's address; the format of its pages; the target, an S3 endpoint or a
- * directory; and a directory for temporary files. Pages of XML are those of the Report Export Service, those of JSON of
+ * memory that took. Arguments: the service's address; the format of its pages; the target, `s3` or a directory; and a directory for temporary files. Pages of XML are those of the Report Export Service, those of JSON of
  * an API that is described.
  */
 
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import type { PutObjectCommandInput, UploadPartCommandInput } from '@aws-sdk/client-s3';
 import { createS3Client } from '../../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
@@ -26,6 +27,11 @@ import { largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
 import { createSqlitePageLog, directoryStore } from '../../support/export/directory-store.ts';
 
+interface SentPart {
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
 export interface LargePageResult {
   /** Resident memory after the tiny page. */
   readonly idleBytes: number;
@@ -38,6 +44,9 @@ export interface LargePageResult {
   readonly error?: { readonly name: string; readonly message: string };
   /** The last entry of the page log. */
   readonly logged: PageEntry | undefined;
+  /** The commands that S3 received, in order, and the parts of the large page. */
+  readonly sent: readonly string[];
+  readonly parts: readonly SentPart[];
   /** What remains in the spool directory, including open files without a name. */
   readonly spooled: readonly string[];
 }
@@ -60,8 +69,10 @@ Object.assign(process.env, {
   AWS_REGION: 'us-east-1',
   AWS_ACCESS_KEY_ID: 'anyone',
   AWS_SECRET_ACCESS_KEY: 'anything',
-  ...(target.startsWith('http') ? { AWS_ENDPOINT_URL_S3: target } : {}),
 });
+
+const sent: string[] = [];
+const parts: SentPart[] = [];
 
 const hourMs = 3_600_000;
 const described = api === undefined ? reportExportService({}) : describeApi(api);
@@ -90,7 +101,7 @@ const deps: StepDependencies = {
     }),
   }),
   service: client,
-  store: target.startsWith('http') ? s3Store() : directoryStore(target),
+  store: target === 's3' ? s3Store() : directoryStore(target),
   log,
   executions: { status: async () => 'unknown' as const },
   runtime: systemRuntime,
@@ -119,19 +130,39 @@ const result: LargePageResult = {
   seconds: (performance.now() - startedAt) / 1_000,
   ...outcome,
   logged: (await log.last({ export: afterTinyPage.export, run: afterTinyPage.run as PageEntry['run'] })) as PageEntry,
+  sent,
+  parts,
   spooled: [...readdirSync(spool), ...openIn(spool)],
 };
 process.stdout.write(`${JSON.stringify(result)}\n`);
 log.close();
 await client[Symbol.asyncDispose]();
 
+/** S3 that keeps of each object and part its size and its hash only. */
 function s3Store(): PageStore {
-  return createS3PageStore({
-    client: createS3Client(process.env),
-    bucket: 'pages',
-    prefix: '',
-    runtime: systemRuntime,
-  });
+  const commands: Readonly<Record<string, (input: PutObjectCommandInput & UploadPartCommandInput) => object>> = {
+    HeadObjectCommand() {
+      throw Object.assign(new Error('There is no such object'), {
+        name: 'NotFound',
+        $metadata: { httpStatusCode: 404 },
+      });
+    },
+    PutObjectCommand: () => ({ ETag: '"tiny"' }),
+    CreateMultipartUploadCommand: () => ({ UploadId: 'upload' }),
+    UploadPartCommand({ PartNumber = 0, Body }) {
+      const part = Body as Uint8Array;
+      parts[PartNumber - 1] = { bytes: part.byteLength, sha256: createHash('sha256').update(part).digest('hex') };
+      return { ETag: `"${PartNumber}"` };
+    },
+    CompleteMultipartUploadCommand: () => ({ ETag: '"large"' }),
+  };
+  const send = async (command: { readonly input: never }) => {
+    sent.push(command.constructor.name.replace('Command', ''));
+    await setImmediate();
+    return commands[command.constructor.name]?.(command.input);
+  };
+  const s3 = Object.assign(createS3Client(process.env), { send });
+  return createS3PageStore({ client: s3 as never, bucket: 'pages', prefix: '', runtime: systemRuntime });
 }
 
 /** The files in `directory` that this process has open, on systems with /proc. */

@@ -39,7 +39,7 @@ export interface WrittenSettings extends Partial<BucketSettings> {
 }
 
 /** The content of their settings file. */
-export const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
+const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
   functionSettings(aDeployment(service, ...exports), bucket);
 
 /** The functions in new containers, whose settings file contains `settings`, with `env` as variables. */

@@ -1,5 +1,7 @@
 /** AWS in this process, as the functions use it: S3 and DynamoDB of the simulation, secrets, and executions. */
 
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { DynamoDBClient, PutItemCommand, type PutItemCommandInput } from '@aws-sdk/client-dynamodb';
 import { type PutObjectCommandInput, S3Client } from '@aws-sdk/client-s3';
@@ -53,8 +55,8 @@ export function createFakeAws(): FakeAws {
   const createTable = (tableName: string) => {
     const items = new Map<string, Item>();
     const onWrite = (item: Item) => void items.set(`${item.pk?.S} ${item.sk?.S}`, item);
-    const { perform } = createSimulatedDynamoDb({ tableName, onWrite, returnsExisting: true, maxBatch: 100 });
-    const created = { perform, items };
+    const server = createSimulatedDynamoDb({ tableName, onWrite, returnsExisting: true, maxBatch: 100 });
+    const created = { server, items };
     tables.set(tableName, created);
     return created;
   };
@@ -70,7 +72,7 @@ export function createFakeAws(): FakeAws {
     },
     [DynamoDBClient.name](command) {
       const { TableName = '' } = command.input as PutItemCommandInput;
-      return (tables.get(TableName) ?? createTable(TableName)).perform(command);
+      return (tables.get(TableName) ?? createTable(TableName)).server.perform(command);
     },
     [SecretsManagerClient.name]({ constructor: { name }, input }) {
       const { SecretId = '', SecretString = '', VersionStages } = input as PutSecretValueCommandInput;
@@ -88,7 +90,12 @@ export function createFakeAws(): FakeAws {
   const send: FakeAws['send'] = async (type, command) => {
     requests.push(type.name);
     await setImmediate();
-    return services[type.name]?.(command as Command);
+    const { input } = command as { readonly input: PutObjectCommandInput };
+    if (input.Body instanceof Readable) Object.assign(input, { Body: await buffer(input.Body) });
+    const output = services[type.name]?.(command as Command);
+    const { Body } = (output ?? {}) as { readonly Body?: Readable };
+    if (Body !== undefined) Object.assign(Body, { transformToByteArray: async () => await buffer(Body) });
+    return output;
   };
   return {
     table,
@@ -100,8 +107,8 @@ export function createFakeAws(): FakeAws {
     send,
     items: (name = table) => [...(tables.get(name)?.items.values() ?? [])],
     replaceItems(name, items) {
-      const { perform } = createTable(name);
-      for (const Item of items) perform(new PutItemCommand({ TableName: name, Item: { ...Item } }));
+      const { server } = createTable(name);
+      for (const Item of items) server.perform(new PutItemCommand({ TableName: name, Item: { ...Item } }));
     },
     // The configuration of a real client is needed for uploads in parts.
     createClient<Client, Config>(type: new (config: Config) => Client, config: Config) {
