@@ -38,10 +38,7 @@ const notFound = (name: string) => Object.assign(new Error(name), { name, $metad
 export function createFakeAws(): FakeAws {
   const table = 'page-log';
   const buckets = new Map<string, SimulatedS3>();
-  const tables = new Map<
-    string,
-    { readonly perform: SimulatedDynamoDb['perform']; readonly items: Map<string, Item> }
-  >();
+  const tables = new Map<string, { readonly server: SimulatedDynamoDb; readonly items: Map<string, Item> }>();
   const requested = new Map<string, PutObjectCommandInput>();
   const secrets: FakeAws['secrets'] = new Map();
   const executions: FakeAws['executions'] = new Map();
