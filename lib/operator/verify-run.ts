@@ -68,7 +68,7 @@ const concurrency = 8;
 /** Further findings are only counted. */
 const maxFindings = 100;
 
-/** Verifies the pages of a published run and its folder, its manifest and summary, and the pointer to the newest run. */
+/** Verifies the pages of a published run, its folder, its manifest and summary, and the pointer to the newest run. */
 export async function verifyRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
   const { header } = published;
   const run = { ...header, request: header };

@@ -225,18 +225,23 @@ describe('the function that processes pages', () => {
     ['compressed pages', compressedPages],
   ] as const)('verifies %s, and has one result for each', async (_, pages) => {
     const server = openAws(undefined, pages);
-    const process = (...entries: readonly object[]) => call('aws/process-pages.ts', 'fromMap', { Items: entries });
-    await process(...pages.map(({ entry }) => entry));
+    const process = (...entries: readonly object[]) => {
+      const Records = entries.map((entry, index) => ({ messageId: `m${index}`, body: JSON.stringify(entry) }));
+      return call('aws/process-pages.ts', 'fromQueue', { Records });
+    };
+    expect(await process(...pages.map(({ entry }) => entry))).toEqual({ batchItemFailures: [] });
     for (const [index, { entry }] of pages.entries()) {
       const body = plainPages[index]?.body;
       const key = entry.key.replace(/\.gz$/, '');
       const result = Buffer.from(server.read(`results/${key}.gz`) ?? '', 'latin1');
       expect(gunzipSync(result).toString()).toBe(body);
     }
-    const [first] = pages;
-    await expect(process({ ...first?.entry, sha256: '0'.repeat(64) })).rejects.toThrow(
-      `${first?.entry.key} does not match its manifest`,
-    );
+    const [first, second] = pages;
+    const error = vi.spyOn(console, 'error').mockReturnValue();
+    const damaged = { ...first?.entry, sha256: '0'.repeat(64) };
+    expect(await process(damaged, second?.entry ?? {})).toEqual({ batchItemFailures: [{ itemIdentifier: 'm0' }] });
+    expect(String(error.mock.lastCall)).toContain(`${first?.entry.key} does not match its manifest`);
+    error.mockRestore();
   });
 });
 

@@ -1,7 +1,6 @@
 /**
- * A Lambda function that verifies pages and processes them: here, it stores each one compressed. `fromQueue` takes the
- * pages in the messages of queue-pages.ts, `fromMap` those of the Distributed Map of map-pages.ts. Replace
- * `processPage`, but keep the run and the page in the key of the result: a page that is processed twice then has one
+ * A Lambda function that verifies pages and processes them: here, it stores each one compressed. It takes the pages in
+ * the messages of queue-pages.ts. Replace `processPage`, but keep the run and the page in the key of the result: a page that is processed twice then has one
  * result. A page is held in memory.
  */
 
@@ -26,11 +25,6 @@ export async function fromQueue({ Records }: SQSEvent): Promise<SQSBatchResponse
     }
   }
   return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
-}
-
-/** Processes a batch of pages of a Distributed Map. */
-export async function fromMap({ Items }: { readonly Items: readonly ManifestPage[] }): Promise<void> {
-  for (const page of Items) await processPage(page);
 }
 
 async function processPage({ key, bytes, sha256, compression }: ManifestPage): Promise<void> {

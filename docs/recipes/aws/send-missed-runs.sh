@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Sends an event for each run above SEQUENCE, in order, to process the runs whose events were missed.
-# Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET
-# TARGET is the name of the function SendPages, or the ARN of the state machine StartOnce.
+# Usage: send-missed-runs.sh EXPORT STACK SEQUENCE FUNCTION
+# FUNCTION is the name of the function SendPages, or CopyRun.
 # Needs jq, the AWS CLI and the package report-exporter. Stops with a status other than 0 at an event it cannot send.
 set -euo pipefail
-[[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET' >&2; exit 2; }
-export=$1 stack=$2 after=$3 target=$4
+[[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK SEQUENCE FUNCTION' >&2; exit 2; }
+export=$1 stack=$2 after=$3 function=$4
 
 npx --no -- report-exporter status "$export" --runs --stack "$stack" --json |
   jq -c --argjson after "$after" 'select(.sequence > $after)' | while read -r run; do
@@ -13,9 +13,5 @@ npx --no -- report-exporter status "$export" --runs --stack "$stack" --json |
   event=$(jq -c '{
     detail: { eventVersion: 1, export, execution: "arn:aws:states:-:-:execution:missed:\(.run)", result: . }
   }' <<< "$run")
-  if [[ $target == arn:*:states:* ]]; then
-    aws stepfunctions start-execution --state-machine-arn "$target" --input "$event" --output json < /dev/null
-  else
-    aws lambda invoke --function-name "$target" --invocation-type Event --payload fileb:///dev/stdin /dev/null <<< "$event"
-  fi
+  aws lambda invoke --function-name "$function" --invocation-type Event --payload fileb:///dev/stdin /dev/null <<< "$event"
 done

@@ -43,11 +43,6 @@ export async function startFhirServer(): Promise<Emulator> {
   });
 }
 
-/** The JAR files with which Spark reads S3. @throws Error without Java or Maven */
-export async function sparkLibraries(): Promise<string> {
-  return await downloaded('hadoop-aws', join(import.meta.dirname, '../recipes/hadoop-aws.xml'));
-}
-
 /** The folder with the dependencies of a Maven project. */
 async function downloaded(name: string, project: string): Promise<string> {
   const [java = 0] = (await programVersion('java', '-version')) ?? [];

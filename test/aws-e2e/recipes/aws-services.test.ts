@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
-import { ListExecutionsCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import type { LatestPointer, RunSummary } from '../../../lib/core/storage/published-schemas.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
@@ -13,11 +12,11 @@ import { provideNpx, recipe } from '../../support/docs/recipes.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { pythonEnvironment } from '../emulators/python.ts';
-import { s3, stepFunctions } from '../support/aws.ts';
+import { s3 } from '../support/aws.ts';
 import { awsVariables, deployApp } from '../support/cdk.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
-import { endOfExecution, runExecution } from '../support/executions.ts';
+import { runExecution } from '../support/executions.ts';
 import { apiKey, exporterStack, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
 import type { RecipesAppSettings } from '../support/recipes-app.ts';
 import { openService } from '../support/service.ts';
@@ -169,14 +168,6 @@ describe('the recipes for AWS services', () => {
       code: 1,
       stdout: `${pages.length - 1} of ${pages.length} pages have a result\n`,
     });
-
-    const { stdout } = await runScript('aws/send-missed-runs.sh', [...missed, output('StartOnce')]);
-    const { executionArn } = JSON.parse(stdout) as { executionArn: string };
-    expect(await endOfExecution(executionArn)).toMatchObject({ status: 'SUCCEEDED' });
-    const { executions = [] } = await stepFunctions.send(
-      new ListExecutionsCommand({ stateMachineArn: output('ProcessRun') }),
-    );
-    expect(executions.filter(({ name }) => name === run.summary.run)).toHaveLength(1);
   });
 
   /** Runs a script with the package and the AWS CLI. @throws Error with its output if it fails */
@@ -194,49 +185,6 @@ describe('the recipes for AWS services', () => {
     ended.child.stdin?.end(input);
     return await ended;
   }
-
-  it('a state machine processes the pages in the manifest, once for each run', async () => {
-    await using _ = await openServiceWith(7);
-    const run = await completeRun();
-    const executionsOfRun = async () => {
-      const list = new ListExecutionsCommand({ stateMachineArn: output('ProcessRun') });
-      const { executions = [] } = await stepFunctions.send(list);
-      return executions.filter(({ name }) => name === run.summary.run);
-    };
-    const [execution] = await eventually('the execution', async () => {
-      const found = await executionsOfRun();
-      return found.length > 0 ? found : undefined;
-    });
-    expect(await endOfExecution(execution?.executionArn ?? '')).toMatchObject({ status: 'SUCCEEDED' });
-    const { pages } = run.manifest;
-    const expected = pages.map((page) => `${page.key}.gz`);
-    expect(await resultsOf(output('MapResults'), run)).toEqual(expected);
-    for (const key of expected) {
-      expect(await gunzipped(output('MapResults'), key)).toBe(await source(key.slice(0, -'.gz'.length)));
-    }
-    expect(await textAt(output('MapResults'), run.key)).toBe(await source(run.key));
-
-    // The same event is delivered again.
-    const input = JSON.stringify(run.event);
-    const again = await stepFunctions.send(new StartExecutionCommand({ stateMachineArn: output('StartOnce'), input }));
-    expect((await endOfExecution(again.executionArn ?? '')).states.at(-1)).toBe('Duplicate');
-    expect(await executionsOfRun()).toHaveLength(1);
-  });
-
-  it('statements for Athena are in its dialect', async () => {
-    const python = await pythonEnvironment();
-    const script = `
-import sys, json, sqlglot
-for text in json.load(sys.stdin):
-    (statement,) = sqlglot.parse(text, dialect="athena")
-    print(type(statement).__name__)
-`;
-    const files = ['athena/create-runs.sql', 'athena/newest-runs.sql'];
-    const texts = await Promise.all(files.map((file) => readFile(recipe(file), 'utf8')));
-    const parsed = promisify(execFile)(python, ['-c', script]);
-    parsed.child.stdin?.end(JSON.stringify(texts));
-    expect((await parsed).stdout).toBe('Create\nSelect\n');
-  });
 });
 
 /** Starts a service with so many reports that are dated now, so that every run exports them again. */

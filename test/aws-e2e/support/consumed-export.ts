@@ -36,7 +36,7 @@ export const engineTimeoutMs = 600_000;
 export const recipesPython = (): Promise<string> =>
   pythonEnvironment({
     name: 'recipes',
-    tools: 'DuckDB and Spark',
+    tools: 'DuckDB',
     requirements,
     neededBy: 'npm run test:aws',
   });

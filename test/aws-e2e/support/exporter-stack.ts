@@ -29,7 +29,6 @@ const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
   python: { since: { overlap: 'P1D' } },
   duckdb: { since: { overlap: 'P1D' } },
   copied: { since: { overlap: 'P1D' } },
-  spark: { since: { overlap: 'P1D' } },
   ticking: { schedule: { expression: 'rate(1 minute)', enabled: false, freshness: 'none' } },
 };
 

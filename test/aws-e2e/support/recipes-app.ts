@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { App, CfnOutput } from 'aws-cdk-lib';
 import { copyRuns } from '../../../docs/recipes/aws/copy-runs.ts';
-import { mapPages } from '../../../docs/recipes/aws/map-pages.ts';
 import { queuePages } from '../../../docs/recipes/aws/queue-pages.ts';
 import type { ReportExporter } from '../../../lib/cdk/report-exporter.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
@@ -26,7 +25,6 @@ const service = stack.services[0] as ReportExporter;
 const folder = 'docs/recipes/aws';
 const { copies, copyRun } = copyRuns(stack, service, settings.exportName, folder);
 const queue = queuePages(stack, service, settings.exportName, folder);
-const map = mapPages(stack, service, settings.exportName, folder);
 
 for (const [name, value] of Object.entries({
   Copies: copies.bucketName,
@@ -34,9 +32,6 @@ for (const [name, value] of Object.entries({
   QueueResults: queue.results.bucketName,
   SendPages: queue.sendPages.functionName,
   Worker: queue.worker.functionName,
-  MapResults: map.results.bucketName,
-  ProcessRun: map.processRun.stateMachineArn,
-  StartOnce: map.startOnce.stateMachineArn,
 })) {
   // A prefix, because constructs of the stack have some of these names.
   new CfnOutput(stack, `Recipe${name}`, { value });

@@ -1,7 +1,8 @@
 /**
  * Exports the two pages of `startLargePageService` with the real step, client and page store, and prints how much
- * memory that took. Arguments: the service's address; the format of its pages; the target, `s3` or a directory; and a directory for temporary files. Pages of XML are those of the Report Export Service, those of JSON of
- * an API that is described.
+ * memory that took. Arguments: the service's address; the format of its pages; the target, `s3` or a directory; and a
+ * directory for temporary files. Pages of XML are those of the Report Export Service, those of JSON of an API that is
+ * described.
  */
 
 import { createHash } from 'node:crypto';
