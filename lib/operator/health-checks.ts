@@ -13,6 +13,7 @@ import { latestKey } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
+import { isAccessDenied } from '../aws/errors.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/findings.ts';
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
 import { openConfigured } from './context.ts';
@@ -259,7 +260,7 @@ async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
     const remedy = isExportError(error)
       ? 'correct what the message names, then run doctor again'
       : "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error";
-    if (!isExportError(error) || !error.message.startsWith('Access denied')) return problem(error, remedy);
+    if (!isExportError(error) || !isAccessDenied(error)) return problem(error, remedy);
     return warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction');
   }
 }

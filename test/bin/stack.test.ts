@@ -71,7 +71,7 @@ describe('doctor', () => {
     [
       'the operator may not invoke it',
       // The client, which is mocked here, explains it so.
-      () => Promise.reject(new ExportError('ConfigurationError', 'Access denied to lambda:InvokeFunction')),
+      () => Promise.reject(new ExportError('ConfigurationError', 'No', { cause: awsError('AccessDeniedException') })),
       { state: 'warning', remedy: expect.stringContaining('lambda:InvokeFunction') },
     ],
   ])('shows that %s, also if the operator cannot read the key', async (_, answer, expected) => {

@@ -38,7 +38,7 @@ const machine = resource(template, 'AWS::StepFunctions::StateMachine');
 const idOf = (type: string) => resource(template, `AWS::${type}`).id;
 
 describe('the functions', () => {
-  it.each(stepNames)('%s runs on Node 24 on arm64, logs JSON and is traced', (step) => {
+  it.each(stepNames)('%s runs on Node 24 on arm64, and logs JSON', (step) => {
     expect(functionOf(step)).toMatchObject({
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
@@ -71,7 +71,7 @@ describe('the functions', () => {
 });
 
 describe('the state machine', () => {
-  it('is of type STANDARD, logs failures and is traced', () => {
+  it('is of type STANDARD, and logs failures', () => {
     expect(machine.Properties).toMatchObject({
       StateMachineType: 'STANDARD',
       LoggingConfiguration: { Level: 'ERROR', IncludeExecutionData: true },
