@@ -2,10 +2,8 @@ import {
   ConditionalCheckFailedException,
   DynamoDBClient,
   GetItemCommand,
-  type GetItemCommandInput,
   PutItemCommand,
   QueryCommand,
-  type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -18,7 +16,7 @@ import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
-import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
+import { anExportState, aPageEntry } from '../../support/builders.ts';
 import { clientWithLostResponse, type DynamoHarness, fakeDynamoHarness } from './dynamodb-harness.ts';
 
 const at = (now: number) => ({ ...systemRuntime, now: () => now });
@@ -132,30 +130,6 @@ describe('the requests of the DynamoDB page log', () => {
       $metadata: {},
       ...(item && { Item: item }),
     });
-
-  it('reads are strongly consistent', async () => {
-    const { table, log } = aMockedLog();
-    table.on(GetItemCommand).resolves({}).on(QueryCommand).resolves({});
-    const run = aRun();
-    await log.exportState(run.export);
-    await log.last(run);
-    await collect(log.entries(run));
-    const reads = table.calls().map(({ args: [{ input }] }) => input as GetItemCommandInput | QueryCommandInput);
-    expect(reads).toHaveLength(3);
-    for (const read of reads) expect(read).toMatchObject({ TableName: 'page-log', ConsistentRead: true });
-  });
-
-  it('an existing entry is read from ConditionalCheckFailedException, without a second request', async () => {
-    const { table, log } = aMockedLog();
-    const existing = aPageEntry({ page: 3 });
-    table.on(PutItemCommand).rejects(conditionFailed(toEntryItem('orders', existing, 1)));
-    expect(await log.append({ ...existing, bytes: 1 })).toEqual(existing);
-    expect(table.calls()).toHaveLength(1);
-    expect(table.commandCalls(PutItemCommand)[0]?.args[0].input).toMatchObject({
-      ConditionExpression: 'attribute_not_exists(pk)',
-      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-    });
-  });
 
   it.each<[string, Item]>([
     ['a record in another form', { record: { M: {} } }],
