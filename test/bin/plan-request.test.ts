@@ -61,7 +61,8 @@ describe('report-exporter plan --request', () => {
     const ended = await runInProcess(['plan', '--to-end', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
     expect(ended.stdout).toMatch(/cursor=b\n(?: {11}.*\n)*  response 204: the page before was the last one\n/);
     expect(ended.stdout).toContain('1 page, 1 report, ');
-    expect(ended.stdout).toContain('Page 1 is the last one: ');
+    expect(ended.stdout).toContain('Page 1 is the last one: the response to its cursor has status 204\n');
+    expect(ended.stdout).not.toContain('the first page is the last one');
   });
 
   it('says what a run would miss', async () => {

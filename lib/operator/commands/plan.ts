@@ -156,7 +156,7 @@ function sentLines({ request, pages = [], unanswered, end, walk, notes }: Row, s
     ...(end === undefined
       ? []
       : [...requestLines(end.request), `  response ${end.status}: the page before was the last one`]),
-    ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last)]),
+    ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last, end)]),
     ...(notes === undefined ? [] : [...notes.map((note) => `${style('yellow', '!')} ${note}`), 'Nothing was stored.']),
   ];
 }

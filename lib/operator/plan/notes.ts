@@ -13,7 +13,7 @@ export function notesOn(
   { definition, service: { api } }: Pick<ExportTarget, 'definition' | 'service'>,
   seen: SeenPages,
 ): readonly string[] {
-  const [first, second] = seen.pages;
+  const [first] = seen.pages;
   const templates = JSON.stringify([api.request.path, api.request.query, api.request.body, api.request.form]);
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
   const notes: readonly (string | false | undefined)[] = [
@@ -21,7 +21,7 @@ export function notesOn(
     definition.dates.upperBound === undefined &&
       'slices and runs with an upper bound are not possible: requests have none',
     first?.page.reports === 0 && 'the first page has no reports: try an earlier --since',
-    second === undefined &&
+    first?.page.next.cursor === null &&
       'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
     noteOnSamePage(seen.pages),
     noteOnParameters(api, seen.pages),

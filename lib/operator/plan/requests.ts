@@ -213,8 +213,9 @@ export function responseLines(page: RequestedPage): string[] {
   return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
 }
 
-/** The findings of a walk, whose last page is `last`. */
-export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage): string {
-  const reason = last === undefined ? `there is no next page (${at})` : JSON.stringify(last);
+/** The findings of a walk, whose last page is `last`. `end` is the response after it, if that has ended the walk. */
+export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage, end: Requested['end']): string {
+  const ofPage = last === undefined ? `there is no next page (${at})` : JSON.stringify(last);
+  const reason = end === undefined ? ofPage : `the response to its cursor has status ${end.status}`;
   return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${reason}`;
 }

@@ -100,6 +100,7 @@ export function createServiceClient(
     const describeRequest = (): Requested => ({
       credentials: { name: 'API key', ...rejectionOf(auth) },
       cursor: kindOfSent(page),
+      isDescribed: api.pagination !== undefined,
       isOtherPath: isOtherPath(page, pathOfRequest(base, api, request)),
       secretPlace: apiKey.place,
       method: parts.method,

@@ -1,6 +1,7 @@
 /** Whether a page is the last one: `last` and the next page must agree. */
 
-import { type Condition, type ConditionPart, evaluate } from '../condition.ts';
+import { isSomething } from '../response-facts.ts';
+import { type Condition, type ConditionPart, evaluate, partsOf } from '../condition.ts';
 import { cursorOf, type Found, hasNextPage } from './cursor.ts';
 import { type Described, InvalidPage, lastPage, type Next, type PageFacts } from './kind.ts';
 import type { WithTarget } from './target.ts';
@@ -50,13 +51,17 @@ const isAbout = (part: ConditionPart | undefined, { place }: Found): boolean =>
   part.at === place.at &&
   part.header?.toLowerCase() === place.header?.toLowerCase();
 
-/** The line to add if only the last page lacks what contains the next page. */
-function remedyFor(
-  { value, place: { at } = {} }: Found,
-  page: PageFacts,
-  { last, page: { format } }: Described<WithEnd>,
-): string {
-  if (last !== undefined || at === undefined || value.parent) return '';
+/** The line to add if only the last page lacks what contains the next page, or has nothing at all. */
+function remedyFor(found: Found, page: PageFacts, api: Described<WithEnd>): string {
+  const { value, place: { at } = {} } = found;
+  const { format } = api.page;
+  if (at === undefined || value.parent) return '';
+  if (page.isEmpty && !isSomething(page.value(''))) {
+    const isPage = page.statuses.includes(page.status);
+    const lines = [...partsOf(lastOf(found, api)), isPage ? { at: '', is: null } : { status: page.status }];
+    return `. If such a response ends the pages, set last to ${JSON.stringify(lines)}`;
+  }
+  if (api.last !== undefined) return '';
   const parents = at.split('/').map((_, index, parts) => parts.slice(0, index).join('/'));
   // The topmost one that is missing. In XML, only the paths of the description are known.
   const missing = parents.slice(2).find((parent) => page.value(parent).type === undefined);

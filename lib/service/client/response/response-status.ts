@@ -23,6 +23,8 @@ export interface Requested {
   readonly cursor: 'none' | 'text' | 'number' | 'url';
   /** The settings that say where a cursor is found and sent. */
   readonly cursorSettings: string;
+  /** Whether a description says what responses mean. Absent: no setting does. */
+  readonly isDescribed?: boolean;
   /** `ApiKeySource.place`. */
   readonly secretPlace?: string | undefined;
   /** Whether the cursor was a URL of the service, and led to another path than the first request has. */
@@ -93,20 +95,31 @@ function explain(
   if (status >= 300 && status < 400 && status !== 304) {
     return ['RequestRejectedError', explainRedirect(context, headers.location, requested)];
   }
-  return ['ContractError', explainOther(status, requested.cursor)];
+  return ['ContractError', explainOther(status, requested)];
 }
 
 function explainRejection(
   { server }: ErrorContext,
   status: number,
-  { cursor, isOtherPath = false, cursorSettings, method, path, address, fields, misunderstood }: Requested,
+  {
+    cursor,
+    isOtherPath = false,
+    cursorSettings,
+    isDescribed = false,
+    method,
+    path,
+    address,
+    fields,
+    misunderstood,
+  }: Requested,
 ): readonly [name: ErrorName, explanation: string] {
   const url = `${server.base.origin}${path}`;
   const repeats = 'If every run fails here, check';
   switch (cursor) {
     case 'text': {
       const problem = `${method} ${url} rejected the cursor, which may have expired`;
-      return ['CursorRejectedError', `${problem}. ${repeats} ${cursorSettings}`];
+      const remedy = status === 404 && isDescribed ? `. ${endsAtStatus('404, "at": "PATH", "is": "VALUE"')}` : '';
+      return ['CursorRejectedError', `${problem}. ${repeats} ${cursorSettings}${remedy}`];
     }
     case 'number': {
       const reason = 'Reports may have been deleted meanwhile, or the service limits how far pages are counted';
@@ -145,18 +158,23 @@ function explainRedirect(
   return `redirects are not followed, because they would forward the ${credentials.name}. Check ${address}${origin}`;
 }
 
-function explainOther(status: number, cursor: Requested['cursor']): string {
+function explainOther(status: number, { cursor, isDescribed = false }: Requested): string {
   if (status === 304) return 'not modified, although the request has no condition';
   if (status < 200 || status >= 300) return 'not a valid HTTP status';
-  if (status === 204) {
-    const remedy = 'If this is a page without reports, set when.empty to {"status": 204}';
-    const ofLater = '. If the page before was the last one, set last to {"status": 204}, beside what it says now';
-    return `no content. ${remedy}${cursor === 'none' ? '' : ofLater}`;
-  }
-  const problem = status === 206 ? 'a partial response was not requested' : 'not the status of a page';
-  const isOfPages = [201, 203, 206].includes(status);
-  return isOfPages ? `${problem}. If pages have it, set page.status to [200, ${status}]` : problem;
+  const remedy = isDescribed ? remedyFor(status, cursor) : '';
+  if (status === 204) return `no content${remedy}`;
+  return `${status === 206 ? 'a partial response was not requested' : 'not the status of a page'}${remedy}`;
 }
+
+function remedyFor(status: number, cursor: Requested['cursor']): string {
+  if ([201, 203, 206].includes(status)) return `. If pages have it, set page.status to [200, ${status}]`;
+  if (status !== 204) return '';
+  const remedy = '. If this is a page without reports, set when.empty to {"status": 204}';
+  return cursor === 'none' ? remedy : `${remedy}. ${endsAtStatus('204')}`;
+}
+
+const endsAtStatus = (parts: string): string =>
+  `If the page before was the last one, set last to {"status": ${parts}}, beside what it says now`;
 
 /** Does not mention a refresh: a key from the environment is never refreshed. */
 function rejectedCredentials(status: number, { credentials, secretPlace }: Requested): string {
