@@ -1,10 +1,11 @@
 /** What must hold before a run is published: its log is consistent, and the store holds every page that it names. */
 
-import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
-import { type PageEntry, totalsOf } from '../../../lib/core/model.ts';
-import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.ts';
+import { asRunId, type PageEntry, totalsOf } from '../../../lib/core/model.ts';
+import type { ListedObject, PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
 import { pageKey, pageAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
@@ -12,6 +13,7 @@ import { runExecution } from '../../../lib/local/execution.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
 import {
   anExportBench,
+  begin,
   type Bench,
   cutOffAt,
   failed,
@@ -31,65 +33,63 @@ async function interruptedBeforePublication(): Promise<{ readonly bench: Bench; 
 }
 
 describe('the check of the store', () => {
-  const run = aRun();
-  const entries = [1, 2, 3].map((page) => aPageEntry({ run: run.run, page, key: pageKey(run, { page }) }));
-  const objects: readonly ListedObject[] = entries.map(({ key, bytes, revision }) => ({ key, bytes, revision }));
-  const depsOf = (parts: Pick<PageLog, 'entries'> & Pick<PageStore, 'list'>) => ({
-    log: { ...createMemoryLog(), entries: parts.entries },
-    store: { ...createMemoryStore(), list: parts.list },
+  /** Finishes a run of three pages with another log, or another store. */
+  async function finishWith(change: (bench: Bench) => Partial<Pick<StepDependencies, 'log' | 'store'>>) {
+    const bench = anExportBench({ limits: { pagesPerInvocation: 25 } });
+    const loop = await begin(bench.deps, 'one');
+    await exportPage(bench.deps, { loop, execution: 'one' });
+    return await finishRun({ ...bench.deps, ...change(bench) }, { run: asRunId(loop.run), execution: 'one' });
+  }
+  /** The log, whose second page is read only once `ready` resolves. */
+  const pausedLog = ({ log }: Bench, ready: Promise<void>): PageLog => ({
+    ...log,
+    async *entries(chain) {
+      for await (const entry of log.entries(chain)) {
+        yield entry;
+        await ready;
+      }
+    },
   });
 
   it('lists the store while it reads the log', async () => {
     const listed = Promise.withResolvers<void>();
-    const deps = depsOf({
-      async *entries() {
-        // Without the overlap, this would wait for ever.
-        await listed.promise;
-        yield* entries;
+    const finished = finishWith((bench) => ({
+      log: pausedLog(bench, listed.promise),
+      store: {
+        ...bench.store,
+        async *list(folder) {
+          yield* bench.store.list(folder);
+          listed.resolve();
+        },
       },
-      async *list() {
-        yield* objects;
-        listed.resolve();
-      },
-    });
-    expect(await collect(storedEntries(deps, run, []))).toEqual(entries);
+    }));
+    expect(await finished).toMatchObject({ pages: 3 });
   });
 
-  it('fails with the error of the store, even if that comes first', async () => {
-    const deps = depsOf({
-      async *entries() {
-        await setImmediate();
-        yield* entries;
-      },
-      // oxlint-disable-next-line require-yield
-      async *list() {
-        throw new Error('the store cannot be listed');
-      },
-    });
-    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow('the store cannot be listed');
+  it('fails with the error of the store', async () => {
+    const list = () => {
+      throw new Error('the store cannot be listed');
+    };
+    await expect(finishWith(({ store }) => ({ store: { ...store, list } }))).rejects.toThrow('cannot be listed');
   });
 
-  it('stops listing if the log cannot be read, and fails once it has stopped', async () => {
+  it('stops listing if the log cannot be read', async () => {
     let listing = 'not started';
-    const deps = depsOf({
-      // oxlint-disable-next-line require-yield
-      async *entries() {
-        await setImmediate();
-        throw new Error('the log cannot be read');
-      },
-      async *list() {
-        try {
-          for (;;) {
-            listing = 'in progress';
-            yield* objects;
-            await setImmediate();
+    const finished = finishWith((bench) => ({
+      log: pausedLog(bench, Promise.reject(new Error('the log cannot be read'))),
+      store: {
+        ...bench.store,
+        async *list(folder) {
+          try {
+            for (let round = 0; round < 1_000; round += 1) yield* bench.store.list(folder);
+            listing = 'complete';
+          } finally {
+            if (listing !== 'complete') listing = 'stopped';
           }
-        } finally {
-          listing = 'stopped';
-        }
+        },
       },
-    });
-    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow('the log cannot be read');
+    }));
+    await expect(finished).rejects.toThrow('the log cannot be read');
     expect(listing).toBe('stopped');
   });
 });
@@ -192,12 +192,14 @@ describe('the inventory of a long run', () => {
   /** A log of these pages, and a store that lists them as `objects` returns them, at each listing. */
   function dependenciesFor(objects: (page: number) => ListedObject | undefined) {
     let listings = 0;
-    const log = {
+    const log: PageLog = {
+      ...createMemoryLog(),
       async *entries() {
         for (const page of numbers) yield entry(page);
       },
-    } as unknown as PageLog;
-    const store = {
+    };
+    const store: PageStore = {
+      ...createMemoryStore(),
       async *list() {
         listings += 1;
         // In an arbitrary order, as a directory may list.
@@ -206,8 +208,7 @@ describe('the inventory of a long run', () => {
           if (object !== undefined) yield object;
         }
       },
-      locate: (key: string) => `memory:${key}`,
-    } as unknown as PageStore;
+    };
     return { deps: { log, store }, listings: () => listings };
   }
 

@@ -157,13 +157,6 @@ describe('an invocation of several pages', () => {
     expect(await loggedPages(bench)).toEqual([1, 2]);
   });
 
-  it('starts the run over if the service rejects the cursor of a later page', async () => {
-    const bench = manyPages({ script: failsAt({ 3: 'CursorRejectedError' }) });
-    const end = await bench.start();
-    expect(end).toMatchObject({ status: 'completed', result: { pages: 5, reports: 9 } });
-    expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
-  });
-
   it('stores no page after the one at which repeating cursors are detected', async () => {
     const repeatingCursors = (plain: PageRequest) => {
       const at = Number.parseInt(plain.cursor?.slice(-12) ?? '0', 16);

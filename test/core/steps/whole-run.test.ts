@@ -866,34 +866,6 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(latest.sequence).toBeGreaterThan(states.at(-1)?.sequence ?? Number.NaN);
   });
 
-  it('does not resume a run with repeating pages whose execution ended before FailRun', async () => {
-    const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: cursorAt(1) }) });
-    await bench.start();
-    const state = await bench.state();
-    const repeating = startedRun(bench);
-    // As if FailRun had never been invoked: the run is still active.
-    await bench.log.replaceState({
-      ...state,
-      version: state.version + 1,
-      active: {
-        export: state.export,
-        run: repeating,
-        sequence: 1,
-        since: at('1970-01-01T00:00:00Z'),
-        lagMs: 0,
-        request: bench.deps.definition.request,
-        startedAt: at('2026-11-20T02:00:00Z'),
-        startedBy: 'dead',
-        execution: 'dead',
-        executionNumber: 1,
-        cursorRestarts: 0,
-      },
-    });
-    const result = completed(await bench.with({ script: () => undefined }).start());
-    expect(result.run).not.toBe(repeating);
-    expect(result.reports).toBe(5);
-  });
-
   it.each([1, 25])(
     'stops a run at maxPages, and resumes it once that is raised (%i pages per invocation)',
     async (pagesPerInvocation) => {

@@ -99,25 +99,6 @@ function observe(store: MemoryStore) {
 }
 
 describe('the list of runs', () => {
-  it('is in the order of the sequence, whatever their days', async () => {
-    const { name, store } = anExport([
-      { sequence: 10, startedMs: noon },
-      { sequence: 9, startedMs: noon + 24 * hourMs },
-      { sequence: 2, startedMs: noon - 48 * hourMs },
-    ]);
-    expect(await sequencesOf(store, name)).toEqual([2, 9, 10]);
-  });
-
-  it('has the runs that are published, and none of an export that has published nothing', async () => {
-    const { name, store } = anExport([
-      { sequence: 1, startedMs: noon },
-      { sequence: 2, startedMs: noon + hourMs, published: false },
-      { sequence: 3, startedMs: noon + 24 * hourMs, published: false },
-    ]);
-    expect(await sequencesOf(store, name)).toEqual([1]);
-    expect(await sequencesOf(store, anExportName())).toEqual([]);
-  });
-
   it('is what a run of the exporter has written', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     const [first, second] = [await bench.start(), await bench.start()];

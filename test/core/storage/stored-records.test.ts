@@ -16,11 +16,9 @@ import {
   anAbandonedRun,
   anExportName,
   aPageEntry,
-  aRunId,
   aWatermark,
   at,
 } from '../../support/builders.ts';
-import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
 
 const store: RecordStore = {
   name: 'table page-log',
@@ -29,8 +27,6 @@ const store: RecordStore = {
 };
 /** A stored record, with a checksum that matches, whatever it is. */
 const stored = (value: unknown) => ({ json: JSON.stringify(value), checksum: checksumOf(value), version: 12 });
-/** Edited, with the checksum it had before. */
-const edited = (value: object, before: object) => ({ ...stored(value), checksum: checksumOf(before) });
 const conflict = (message: RegExp) =>
   expect.objectContaining({ name: 'PageConflictError', message: expect.stringMatching(message) as unknown as string });
 
@@ -91,20 +87,6 @@ describe('an export state', () => {
     expect(JSON.stringify(read)).toBe(JSON.stringify(state));
   });
 
-  it.each(fieldsOf(aFullState()).map(({ path }) => [path.join('.'), path] as const))(
-    'is rejected if its %s was edited',
-    (_, path) => {
-      const state = aFullState();
-      for (const changed of [withoutField(state, path), withField(state, path, 9), withField(state, path, 'else')]) {
-        expect(() => parseExportState(state.export, store, edited(changed, state))).toThrow(
-          conflict(
-            /in table page-log does not match what this exporter wrote: its checksum does not match, so it was edited.*; restore the state of .*, or delete it and start with --since$/,
-          ),
-        );
-      }
-    },
-  );
-
   it.each<[string, Partial<Record<keyof ExportState, unknown>>, RegExp]>([
     ['a version that is a string', { version: '12' }, /version: /],
     ['another version than its store compares', { version: 13 }, /its version is 13, but stored as 12/],
@@ -136,18 +118,6 @@ describe('an export state', () => {
 });
 
 describe('a page-log entry', () => {
-  it.each(fieldsOf(aFullEntry()).map(({ path }) => [path.join('.'), path] as const))(
-    'is rejected if its %s was edited',
-    (_, path) => {
-      const entry = aFullEntry();
-      for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
-        expect(() => parseLogEntry(entry, store, edited(changed, entry))).toThrow(
-          conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with --restart/),
-        );
-      }
-    },
-  );
-
   it.each<[string, Partial<Record<keyof PageEntry, unknown>>]>([
     ['page', { page: 0 }],
     ['bytes', { bytes: -1 }],
@@ -164,16 +134,6 @@ describe('a page-log entry', () => {
     const entry = { ...aFullEntry(), ...changed };
     expect(() => parseLogEntry(aFullEntry(), store, stored(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
   });
-
-  it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }, { slice: 1, attempt: 1 }])(
-    'of another page is rejected: %j',
-    (other) => {
-      const entry = aFullEntry();
-      expect(() => parseLogEntry({ ...entry, ...other }, store, stored(entry))).toThrow(
-        conflict(new RegExp(`it is the entry of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
-      );
-    },
-  );
 
   const nested = '['.repeat(1e5) + ']'.repeat(1e5);
   it.each<[string, StoredRecord, RegExp]>([
