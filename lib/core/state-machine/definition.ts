@@ -7,18 +7,18 @@
  * page content.
  *
  * ```
- * BeginRun ─ skip ─▶ Skipped
- *    │ export / finish
- *    ▼
- * ExportPage ─▶ next? ─ page ─────▶ ExportPage
- *                     ─ wait ─────▶ WaitForService ─▶ ExportPage
- *                     ─ queue ────▶ WaitForTurn ─▶ ExportPage
- *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
- *                     ─ finish ───▶ FinishRun ─▶ published? ─ yes ─▶ AnnounceCompleted ─▶ Completed
- *                                                           ─ no ──▶ Completed
- * any other action ─▶ UnknownAction ─▶ FailRun
- * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
- *                                            FailRun fails ─▶ FailureNotRecorded ─▶ AnnounceFailed
+ * BeginRun - skip -> Skipped
+ *    | export / finish
+ *    v
+ * ExportPage -> next? - page -----> ExportPage
+ *                     - wait -----> WaitForService -> ExportPage
+ *                     - queue ----> WaitForTurn -> ExportPage
+ *                     - continue -> ContinueInNewExecution -> Continued
+ *                     - finish ---> FinishRun -> published? - yes -> AnnounceCompleted -> Completed
+ *                                                           - no --> Completed
+ * any other action -> UnknownAction -> FailRun
+ * superseded -> Skipped;  any other error -> FailRun -> AnnounceFailed -> Failed
+ *                                            FailRun fails -> FailureNotRecorded -> AnnounceFailed
  * ```
  */
 

@@ -41,7 +41,7 @@ export function waitOutcome(
   if (tooLong || loop.waits >= limits.maxConsecutiveWaits) {
     const reason = tooLong
       ? `which exceeds maxRetryAfter (${limits.maxRetryAfterSeconds} s)`
-      : `after ${loop.waits} consecutive waits without a page in between (maxConsecutiveWaits)`;
+      : `which is one more than maxConsecutiveWaits (${limits.maxConsecutiveWaits}) without a page in between`;
     throw new ExportError(
       'RequestRejectedError',
       `Report service requested a wait of ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${reason}. ` +

@@ -6,6 +6,8 @@ import { text } from '../../core/schema/fields.ts';
 /** Names that the exporter or the connection sets, and those that change which response is returned. */
 const reservedHeader =
   /^(accept(-encoding)?|connection|content-.*|date|expect|host|if-.*|keep-alive|proxy-.*|range|te|trailer|transfer-encoding|upgrade|user-agent|x-.*-cursor)$/;
+/** They ask for a part of a response, or for none. */
+const conditionalHeader = /^(if-.*|range)$/;
 /** Their values are credentials. */
 const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
 /** Probably confidential, too, but settings are in the template. A cursor may be called `X-Continuation-Token`. */
@@ -26,6 +28,8 @@ export function problemOfHeaderName(name: string): string | undefined {
   const lowerName = name.toLowerCase();
   if (credentialHeader.test(lowerName) || likelyCredential.test(lowerName))
     return `must not be set: it holds a credential, and these headers are not secret. Set send of api.auth, or without api, of the service: {"${name}": "{secret.NAME}"}`;
+  if (conditionalHeader.test(lowerName))
+    return 'must not be set: the response would not be a complete page. Use a filter in the query or body, if the API has one';
   return reservedHeader.test(lowerName) ? 'must not be set: the exporter or the connection sets it' : undefined;
 }
 
