@@ -107,7 +107,7 @@ describe('the tarball', () => {
   it('declares exactly the packages that it imports, and those of the functions that users must be able to audit', () => {
     const scripts = files.filter((file) => /^(bin|dist\/(bin|lib))\/.*\.m?js$/.test(file));
     const specifiers = scripts.flatMap((file) => [
-      ...textOf(file).matchAll(/(?:\bfrom\s+|\bimport\s+|\bimport\(|\bresolve\()(['"])([^.'"][^'"\n]*)\1/g),
+      ...textOf(file).matchAll(/(?:\bfrom\s+|\bimport\s+|\bimport\(|(?:\bmeta|\brequire|\))\.resolve\()(['"])([^.'"][^'"\n]*)\1/g),
     ]);
     const packages = specifiers.map(([, , name = '']) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? '');
     const imported = new Set(packages.filter((name) => !name.startsWith('node:') && name !== 'report-exporter'));
@@ -329,7 +329,6 @@ const recipesApp = `
 import { App } from 'aws-cdk-lib';
 import { ReportExporterStack } from 'report-exporter';
 import { copyRuns } from '../aws/copy-runs';
-import { mapPages } from '../aws/map-pages';
 import { queuePages } from '../aws/queue-pages';
 
 const acme = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };
@@ -339,7 +338,6 @@ const stack = new ReportExporterStack(new App(), 'Reports', {
 for (const service of stack.services) {
   copyRuns(stack, service, 'nightly');
   queuePages(stack, service, 'nightly');
-  mapPages(stack, service, 'nightly');
 }
 `;
 
