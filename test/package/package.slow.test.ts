@@ -107,7 +107,9 @@ describe('the tarball', () => {
   it('declares exactly the packages that it imports, and those of the functions that users must be able to audit', () => {
     const scripts = files.filter((file) => /^(bin|dist\/(bin|lib))\/.*\.m?js$/.test(file));
     const specifiers = scripts.flatMap((file) => [
-      ...textOf(file).matchAll(/(?:\bfrom\s+|\bimport\s+|\bimport\(|(?:\bmeta|\brequire|\))\.resolve\()(['"])([^.'"][^'"\n]*)\1/g),
+      ...textOf(file).matchAll(
+        /(?:\bfrom\s+|\bimport\s+|\bimport\(|(?:\bmeta|\brequire|\))\.resolve\()(['"])([^.'"][^'"\n]*)\1/g,
+      ),
     ]);
     const packages = specifiers.map(([, , name = '']) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? '');
     const imported = new Set(packages.filter((name) => !name.startsWith('node:') && name !== 'report-exporter'));
