@@ -1,10 +1,13 @@
 /** Descriptions of APIs: their problems in a settings file, and what a run keeps. Exchanges show which are valid. */
 
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { apiSchema, describeApi } from '../../../lib/service/api/description.ts';
+import { type Api, apiSchema, describeApi } from '../../../lib/service/api/description.ts';
 import { loadPageCheck } from '../../../lib/service/formats/formats.ts';
+import { parseDeployment } from '../../../lib/settings/deployment-settings.ts';
+import { fileDocument } from '../../../lib/settings/settings-document.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
-import { documentedApis } from '../../support/described-api/descriptions.ts';
 import { mutationsOf } from '../../support/mutations.ts';
 import { cases, fc } from '../../support/property.ts';
 import { describedWith } from '../../support/service/exchanges.ts';
@@ -22,6 +25,14 @@ const feed = {
   next: { from: 'body', at: '/feed/link[@rel=next]/@href', to: 'url' },
   page: { format: 'xml', reports: '/feed/entry' },
 };
+
+/** The descriptions in the docs. */
+const folder = join(import.meta.dirname, '../../../docs/apis');
+const described: readonly Api[] = readdirSync(folder).flatMap((file) =>
+  parseDeployment(fileDocument(join(folder, file))).services.flatMap(({ exports }) =>
+    exports.map(({ api: { headers: _headers, pagination: _pagination, settings: _settings, ...api } }) => api),
+  ),
+);
 
 it.each([
   [{ from: 'body', at: '/next', to: { query: 'c' } }, 'body cursor'],
@@ -62,7 +73,7 @@ describe('a settings file', () => {
 });
 
 describe('any description', () => {
-  const descriptions = fc.constantFrom(...documentedApis);
+  const descriptions = fc.constantFrom(...described);
   /** A parsed description, and one that differs from it in up to two places or in none. */
   const pairs = descriptions.chain((one) => fc.tuple(fc.constant(one), fc.oneof(mutationsOf(one), descriptions)));
 

@@ -11,7 +11,7 @@ import type { Cursor, Instant, JsonObject } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import type { ReportSource } from '../../../lib/service/simulator/report-export-service.ts';
 import { cases, fc } from '../../support/property.ts';
-import { describedApis } from '../../support/described-api/descriptions.ts';
+import { describedApis } from '../../support/service/api-descriptions.ts';
 import { endOf } from '../../support/described-api/described-api.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import * as fault from '../../support/service/faults.ts';
@@ -150,7 +150,7 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
     format === 'bytes' || format === 'csv' ? undefined : { body: (page) => page.subarray(0, -2) },
   'has another content type': () => fault.withContentType('text/html'),
   'has its next page twice': ({ next }): Fault | undefined => {
-    if (next.from === 'header') return { headers: { [next.at]: ['one', 'two'] } };
+    if (next.from === 'header') return { headers: { 'X-Next': ['one', 'two'] } };
     return next.from === 'link' ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } } : undefined;
   },
   // It is ignored on a page that may be the last one with a next page.
