@@ -14,15 +14,20 @@ import {
   findDateProblem,
 } from '../core/bounded-runs.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { Bounds, ExportDefinition, ExportState, Instant } from '../core/model.ts';
+import type { Bounds, ExportDefinition, ExportState, Instant, RequestDates } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import { instantAt, utcZone, wallClockOf } from '../core/time/time-zones.ts';
 import { durationSchema, epochMsOf, instantOf } from '../core/timestamps.ts';
 import type { ExportTarget } from './target.ts';
 
+export interface GivenDays {
+  /** The bounds that were given as a day, without a time. They are the first moment of the day in UTC. */
+  readonly days?: readonly ('since' | 'until')[] | undefined;
+}
+
 /** The start that a person asks for. */
-export interface RequestedStart extends StartRequest {
+export interface RequestedStart extends StartRequest, GivenDays {
   /** Splits the period into bounded runs of this length: a duration, or `month`, which is a calendar month. */
   readonly each?: string | undefined;
 }
@@ -42,9 +47,10 @@ export interface BoundableExport extends Pick<ExportTarget, 'definition'> {
  */
 export async function findStarts(
   { definition, log }: BoundableExport,
-  { each, ...request }: RequestedStart,
+  { each, days, ...given }: RequestedStart,
   now: number,
 ): Promise<BoundedStarts> {
+  const request = { ...given, ...boundsIn(definition.dates, { ...given, days }) };
   assertStartable(definition, { each, ...request }, now);
   const { since, until, again = false } = request;
   if (since === undefined || until === undefined) return { kind: 'left', left: [request] };
@@ -57,6 +63,16 @@ export async function findStarts(
   const runs = each === undefined ? `run ${newest.result.run} has` : `${parts.length} runs have`;
   const reason = `${runs} exported ${name} from ${since} to ${until}. To export it again: --again`;
   return { kind: 'done', reason };
+}
+
+/** The bounds, with days that begin in the time zone of the export's dates. */
+export function boundsIn<Given extends Partial<Bounds> & GivenDays>(
+  { zone = utcZone }: Pick<RequestDates, 'zone'>,
+  { since, until, days = [] }: Given,
+): Pick<Given, 'since' | 'until'> {
+  const inZone = (name: 'since' | 'until', bound: Instant | undefined) =>
+    bound !== undefined && days.includes(name) ? instantOf(instantAt(epochMsOf(bound), zone)) : bound;
+  return { since: inZone('since', since), until: inZone('until', until) };
 }
 
 type Completed = NonNullable<ExportState['lastCompleted']>;

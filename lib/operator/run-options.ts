@@ -8,7 +8,7 @@ import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { Options } from './option-table.ts';
 import { parseWholeNumber } from './arguments.ts';
-import { isEach, type RequestedStart } from './bounded-start.ts';
+import { type GivenDays, isEach, type RequestedStart } from './bounded-start.ts';
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
@@ -34,18 +34,21 @@ export function readStartRequest(
   }
   if (each !== undefined && !isEach(each)) problems.push('--each: must be a duration, such as P7D, or month');
   if (each !== undefined && until === undefined) problems.push('--each: needs --since and --until');
-  return { ...data, slice, each };
+  const days = (['since', 'until'] as const).filter((name) => isDay({ since, until }[name]));
+  return { ...data, slice, each, days };
 }
 
-/** A date is its first moment in UTC. */
-const fullInstant = (text: string): string => (/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
+const isDay = (text: string | undefined): boolean => text !== undefined && /^\d{4}-\d\d-\d\d$/.test(text);
+
+/** A day is its first moment, in UTC until the time zone of the export is known. */
+const fullInstant = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
 
 /** The bounds of a bounded run. Adds to `problems` if there is only one. */
-export function readBounds(options: Options, now: number, problems: string[]): Bounds | undefined {
-  const { since, until } = readStartRequest(options, now, problems);
+export function readBounds(options: Options, now: number, problems: string[]): (Bounds & GivenDays) | undefined {
+  const { since, until, days } = readStartRequest(options, now, problems);
   if (since !== undefined && until === undefined)
     problems.push('--since: needs --until: together they name a bounded run');
-  return since === undefined || until === undefined ? undefined : { since, until };
+  return since === undefined || until === undefined ? undefined : { since, until, days };
 }
 
 /** How often a step is tried at most. 1 means no retry. */

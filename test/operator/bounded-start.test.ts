@@ -44,6 +44,16 @@ describe('a bounded start', () => {
     expect(await find([{ ...done(january), ...unfinished(january) }], january)).toEqual(left(january));
   });
 
+  it('from a day to an instant has the first moment of the day in the zone of the dates', async () => {
+    const dates = { unitMs: 86_400_000, zone: 'Europe/Berlin', upperBound: '{until}' };
+    const request = { since: at('2026-01-01T00:00:00Z'), until: at('2026-01-31T23:00:00Z'), days: ['since'] as const };
+    const january = { since: '2025-12-31T23:00:00Z', until: '2026-01-31T23:00:00Z' };
+    expect(await find([], request, { dates })).toEqual(left(january));
+    const unknown = { ...dates, zone: undefined };
+    const regular = { since: request.since, days: request.days };
+    expect(await find([], regular, { dates: unknown })).toEqual(left({ since: '2026-01-01T00:00:00Z' }));
+  });
+
   it('has nothing to do if its bounds have been exported', async () => {
     const state = done(january);
     expect(await find([state], january)).toEqual({

@@ -21,6 +21,7 @@ describe('the options of a start', () => {
       since: '2020-01-01T00:00:00Z',
       until: '2021-01-01T00:00:00Z',
       parallel: 16,
+      days: ['since', 'until'],
     });
     expect(problems).toEqual([]);
   });
@@ -45,6 +46,7 @@ describe('the options of a start', () => {
     expect(readBounds({ since: '2020-01-01', until: '2021-01-01' }, now, problems)).toEqual({
       since: '2020-01-01T00:00:00Z',
       until: '2021-01-01T00:00:00Z',
+      days: ['since', 'until'],
     });
     expect(readBounds({}, now, problems)).toBeUndefined();
     expect(problems).toHaveLength(1);

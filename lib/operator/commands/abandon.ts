@@ -4,6 +4,7 @@ import { boundedStateName } from '../../core/bounded-runs.ts';
 import { ExportError } from '../../core/errors.ts';
 import { readProgress } from '../../core/run-progress.ts';
 import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
+import { boundsIn } from '../bounded-start.ts';
 import { type Call, exitStatuses, openExport, runOnTarget } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { readBounds } from '../run-options.ts';
@@ -12,8 +13,8 @@ export async function abandonCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, runtime, program } = call;
   const bounds = readBounds(options, runtime.now(), problems);
   return await runOnTarget(call, async (target) => {
-    const { name, log, store, executions } = await openExport(target, names[0]);
-    const stateName = bounds === undefined ? name : boundedStateName(name, bounds);
+    const { name, definition, log, store, executions } = await openExport(target, names[0]);
+    const stateName = bounds === undefined ? name : boundedStateName(name, boundsIn(definition.dates, bounds));
     const run = await requireAbandonableRun({ store, executions }, await log.exportState(stateName), stateName);
     const { pages } = (await readProgress(log, run)).totals;
     const { since, until, bounded } = run;
