@@ -43,12 +43,5 @@ export function createJsonWriter() {
   return {
     write: ({ name, value }: Token): void => writers[name]?.(value),
     text: () => text,
-    length: () => text.length,
-    /** The text that was written since the last call. */
-    takeText(): string {
-      const taken = text;
-      text = '';
-      return taken;
-    },
   };
 }
