@@ -1,7 +1,7 @@
 /**
  * A digest of reports, by which pages are compared: two pages with other cursors around the same reports have the same
  * one. It covers every character, so pages that differ only at their end are different. It is no proof against a
- * service that wants two pages to look equal, and need not be: hashing with SHA would take a third of the parser's time.
+ * service that wants two pages to look equal, and need not be: SHA would take a third of the parser's time.
  */
 
 import type { Token } from './json-tokens.ts';
