@@ -1,4 +1,4 @@
-/** Every transcript in this folder: what the commands print. `npm test -- test/transcripts -u` writes them anew. */
+/** Every transcript in this folder: what the commands print. `npm test -- test/transcripts -u` updates them. */
 
 import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

@@ -55,7 +55,7 @@ export function waitOutcome(
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
 }
 
-/** The shortest wait for a turn if nobody knows when it comes. */
+/** The shortest wait for a turn whose time is unknown. */
 const minTurnWaitSeconds = 10;
 /** Each wait is up to this much longer, at random, so that exports do not poll at the same time. */
 const turnWaitSpreadSeconds = 20;

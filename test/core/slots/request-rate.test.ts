@@ -98,7 +98,7 @@ const crowds = fc.record({
 });
 
 describe('the rate of a service', () => {
-  it('is never exceeded in any period, whatever the clocks and whoever asks', async () => {
+  it('is never exceeded in any period, by any number of processes with clocks that differ', async () => {
     const property = fc.asyncProperty(crowds, async (crowd) => {
       const sentAt = await sendRequests(crowd);
       expect(mostIn(sentAt, crowd.limit.perMs)).toBeLessThanOrEqual(crowd.limit.requests);

@@ -113,7 +113,7 @@ describe('an end that is no page', () => {
 });
 
 describe('of two overlapping invocations, of which one received a page and the other the end', () => {
-  /** Both have their responses before the `first` one is logged; then the other one goes on. */
+  /** Both have their responses before the `first` one is logged. Then the other one continues. */
   async function overlap(first: 'page' | 'end') {
     const bench = aBench();
     const { exportNext, run } = await exportedPages(bench);
@@ -132,7 +132,7 @@ describe('of two overlapping invocations, of which one received a page and the o
     return { bench, run, outcome, other: await other };
   }
 
-  it('the page counts if it is logged first, and the other one goes on after it', async () => {
+  it('the page counts if it is logged first, and the other one continues after it', async () => {
     const { outcome, other } = await overlap('page');
     expect(outcome).toMatchObject({ next: 'page', page: 5 });
     expect(other).toEqual(outcome);

@@ -1,4 +1,4 @@
-/** The simulated DynamoDB and S3, behind the adapters: they keep what the adapters rely on. */
+/** The simulated DynamoDB and S3 pass the contract suites of the adapters. */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
