@@ -17,7 +17,7 @@ interface ReaderOptions {
   readonly many?: boolean;
   /** Whether an object or an array is held as JSON. */
   readonly hasWhole?: boolean;
-  /** The contents of this part are added to the digest. */
+  /** The text of this part is added to the digest. */
   readonly list?: Part | undefined;
   readonly digest?: Digest | undefined;
   readonly fields?: ReturnType<typeof createFieldNotes>;
@@ -33,18 +33,28 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
   let skipped = 0;
   /** The depth of the list that is being read. */
   let listDepth = Infinity;
+  /** How many tokens of the text have been read, and how many when the list ended. */
+  let tokensRead = 0;
+  let tokensToListEnd = 0;
 
+  const isInList = (): boolean => listDepth < Infinity;
   const startContainer = (type: 'object' | 'array'): void => {
     if (depth === 0) documents += 1;
     depth += 1;
     if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
     const value = skipped > 0 ? undefined : values.startContainer(type);
     if (value === undefined) skipped += 1;
-    else if (list !== undefined && value.parts.includes(list)) listDepth = depth;
+    else if (list !== undefined && value.parts.includes(list)) {
+      listDepth = depth;
+      digest?.startList();
+    }
   };
   const endContainer = (): void => {
     depth -= 1;
-    if (depth < listDepth) listDepth = Infinity;
+    if (isInList() && depth < listDepth) {
+      listDepth = Infinity;
+      tokensToListEnd = tokensRead;
+    }
     if (skipped > 0) skipped -= 1;
     else problem ??= values.endContainer();
   };
@@ -64,7 +74,6 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
     else if (name === 'endObject' || name === 'endArray') endContainer();
   };
   const readToken = (token: Token): void => {
-    if (depth >= listDepth) digest?.add(token);
     if (skipped > 0 && depth > maxNotedDepth) return skip(token);
     fields?.add(token);
     if (skipped > 0) skip(token);
@@ -79,20 +88,46 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
     if (Number(writer?.text().length) > maxValueLength) problem ??= 'the cursor is too long';
   };
   const read = hasWhole ? writeToken : readToken;
-  const readText = (text: string | undefined): string | undefined => {
+  const readText = (text: string | undefined): readonly Token[] => {
     const tokens = tokenize(text);
-    if (typeof tokens === 'string') return (problem ??= tokens);
+    if (typeof tokens === 'string') {
+      problem ??= tokens;
+      return [];
+    }
+    tokensRead = 0;
     for (const token of tokens) {
+      tokensRead += 1;
       read(token);
       if (problem !== undefined) break;
     }
-    return problem;
+    return tokens;
+  };
+  /** Reads up to the start of the list, and returns what follows. The list starts after one of the brackets. */
+  const readBeforeList = (text: string): string => {
+    let rest = text;
+    while (rest !== '' && problem === undefined && !isInList()) {
+      const end = rest.indexOf('[') + 1 || rest.length;
+      readText(rest.slice(0, end));
+      rest = rest.slice(end);
+    }
+    return rest;
+  };
+  const readInList = (text: string, into: Digest): void => {
+    const tokens = readText(text);
+    if (problem !== undefined) return;
+    if (isInList()) into.add(text);
+    else into.addEnd(text, tokens.slice(tokensToListEnd));
   };
   return {
-    read: (text: string) => readText(text),
+    read(text: string): string | undefined {
+      const rest = digest === undefined || isInList() ? text : readBeforeList(text);
+      if (digest === undefined) readText(rest);
+      else if (rest !== '' && problem === undefined) readInList(rest, digest);
+      return problem;
+    },
     end(): string | undefined {
-      const found = readText(undefined);
-      return found === undefined ? undefined : `the document is not complete: ${found}`;
+      readText(undefined);
+      return problem === undefined ? undefined : `the document is not complete: ${problem}`;
     },
     /** How many objects and arrays are open. */
     depth: () => depth,

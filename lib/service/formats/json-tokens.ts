@@ -32,7 +32,7 @@ export function createJsonTokenizer(many: boolean) {
     } catch (error) {
       return problemOf(error as Error, { before, text: text ?? '', isInString });
     } finally {
-      before = (before + (text ?? '')).slice(-maxPending);
+      before = text === undefined || text.length >= maxPending ? (text ?? '') : before + text;
     }
   };
 }

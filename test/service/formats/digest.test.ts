@@ -17,8 +17,19 @@ const list = '[{"id":1,"text":"a\\n","tags":[null,true,1.50]},{"id":2}]';
 const page = `{"data":${list},"next":"b"}`;
 const escapes = String.raw`{"data":["😀\ud83d\ude00","größe\/\"\u0041"],"next":"b"}`;
 
-it('is the same whatever stands around the list, and however the page arrives in pieces', () => {
-  expect(digestOf(`{"took":7,"next":"another","data": ${list}}`)).toBe(digestOf(page));
+it.each([
+  `{"took":7,"next":"another","data": ${list}}`,
+  `{"links":[["[",{"data":[1]}]],"data":${list},"next":"]]","tail":[[]]}`,
+  String.raw`{"\"[":1,"data":${list}}`,
+])('is the same whatever stands around the list: %s', (other) => {
+  for (let at = 0; at < other.length; at += 1) expect(digestOf(other, at)).toBe(digestOf(page));
+});
+
+it('is absent where the end of the list is not certain', () => {
+  expect(digestOf(String.raw`{"data":${list},"next":"\u005d"}`)).toBeUndefined();
+});
+
+it('is the same however the page arrives in pieces', () => {
   for (const document of [page, escapes])
     for (let at = 0; at < document.length; at += 1) expect(digestOf(document, at)).toBe(digestOf(document));
 });
