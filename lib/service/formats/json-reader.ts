@@ -38,10 +38,13 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
   let tokensToListEnd = 0;
 
   const isInList = (): boolean => listDepth < Infinity;
-  const startContainer = (type: 'object' | 'array'): void => {
-    if (depth === 0) documents += 1;
+  const enter = (): void => {
     depth += 1;
     if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
+  };
+  const startContainer = (type: 'object' | 'array'): void => {
+    if (depth === 0) documents += 1;
+    enter();
     const value = skipped > 0 ? undefined : values.startContainer(type);
     if (value === undefined) skipped += 1;
     else if (list !== undefined && value.parts.includes(list)) {
@@ -70,8 +73,13 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
   /** Most tokens of a page are in its reports, where only the depth counts. */
   const skip = ({ name, value }: Token): void => {
     if (value !== undefined) return;
-    if (name === 'startObject' || name === 'startArray') startContainer('object');
-    else if (name === 'endObject' || name === 'endArray') endContainer();
+    if (name === 'startObject' || name === 'startArray') {
+      skipped += 1;
+      enter();
+    } else if (name === 'endObject' || name === 'endArray') {
+      skipped -= 1;
+      depth -= 1;
+    }
   };
   const readToken = (token: Token): void => {
     if (skipped > 0 && depth > maxNotedDepth) return skip(token);
