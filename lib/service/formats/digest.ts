@@ -6,12 +6,11 @@
  */
 
 import { crc32 } from 'node:zlib';
+import type { JsonReader } from './json-reader.ts';
 import type { Token } from './json-tokens.ts';
 
-export type Digest = ReturnType<typeof createDigest>;
-
-export function createDigest() {
-  let lists = 0;
+/** Reads the document with `reader`. */
+export function createDigest(reader: Pick<JsonReader, 'read' | 'isInList' | 'lists' | 'tokensAfterList'>) {
   let crc = 0;
   let characters = 0;
   /** Whether the end of the list was found in the text. */
@@ -20,20 +19,29 @@ export function createDigest() {
     crc = crc32(text, crc);
     characters += text.length;
   };
+  /** Reads up to the start of the list, and returns what follows. The list starts after one of the brackets. */
+  const readBeforeList = (text: string): string => {
+    let rest = text;
+    while (rest !== '' && !reader.isInList()) {
+      const end = rest.indexOf('[') + 1 || rest.length;
+      if (reader.read(rest.slice(0, end)) !== undefined) break;
+      rest = rest.slice(end);
+    }
+    return rest;
+  };
   return {
-    startList(): void {
-      lists += 1;
-    },
-    /** Adds text that is part of the list. */
-    add,
-    /** Adds a text in which the list ends. `after` are the tokens after it. */
-    addEnd(text: string, after: readonly Token[]): void {
-      const end = endOfList(text, after);
+    /** Returns a problem, or undefined. */
+    read(text: string): string | undefined {
+      const inList = reader.isInList() ? text : readBeforeList(text);
+      const problem = reader.read(inList);
+      if (inList === '' || problem !== undefined) return problem;
+      const end = reader.isInList() ? inList.length : endOfList(inList, reader.tokensAfterList());
       if (end === undefined) isExact = false;
-      else add(text.slice(0, end));
+      else add(inList.slice(0, end));
+      return undefined;
     },
     /** Undefined: there is no list, or more than one, or its end is uncertain. */
-    value: () => (lists === 1 && isExact ? `${crc}-${characters}` : undefined),
+    value: () => (reader.lists() === 1 && isExact ? `${crc}-${characters}` : undefined),
   };
 }
 

@@ -1,6 +1,5 @@
 /** Reads text as JSON: counts documents, limits their depth, and collects the values that are asked for. */
 
-import type { Digest } from './digest.ts';
 import { maxValueLength } from './format-check.ts';
 import { type createFieldNotes, maxNotedDepth } from './json-fields.ts';
 import type { Found, Part } from './json-parts.ts';
@@ -17,14 +16,49 @@ interface ReaderOptions {
   readonly many?: boolean;
   /** Whether an object or an array is held as JSON. */
   readonly hasWhole?: boolean;
-  /** The text of this part is added to the digest. */
+  /** The list of the reports. */
   readonly list?: Part | undefined;
-  readonly digest?: Digest | undefined;
   readonly fields?: ReturnType<typeof createFieldNotes>;
 }
 
-export function createJsonReader({ root, many = false, hasWhole = false, list, digest, fields }: ReaderOptions) {
+export type JsonReader = ReturnType<typeof createJsonReader>;
+
+export function createJsonReader({ many = false, ...options }: ReaderOptions) {
   const tokenize = createJsonTokenizer(many);
+  const reader = createTokenReader(options);
+  let problem: string | undefined;
+  /** The tokens of the last text, and how many tokens came before. */
+  let tokens: readonly Token[] = [];
+  let tokensBefore = 0;
+
+  const readText = (text: string | undefined): string | undefined => {
+    const found = tokenize(text);
+    if (typeof found === 'string') return (problem ??= found);
+    tokensBefore = reader.tokensRead();
+    tokens = found;
+    for (const token of tokens) {
+      problem ??= reader.read(token);
+      if (problem !== undefined) break;
+    }
+    return problem;
+  };
+  return {
+    read: (text: string) => readText(text),
+    end(): string | undefined {
+      const found = readText(undefined);
+      return found === undefined ? undefined : `the document is not complete: ${found}`;
+    },
+    isInList: reader.isInList,
+    lists: reader.lists,
+    /** The tokens of the last text after the list that ended in it. */
+    tokensAfterList: () => tokens.slice(reader.tokensToListEnd() - tokensBefore),
+    depth: reader.depth,
+    documents: reader.documents,
+    document: reader.document,
+  };
+}
+
+function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptions) {
   const values = createJsonValues(root);
   let problem: string | undefined;
   let depth = 0;
@@ -33,11 +67,10 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
   let skipped = 0;
   /** The depth of the list that is being read. */
   let listDepth = Infinity;
-  /** How many tokens of the text have been read, and how many when the list ended. */
+  let lists = 0;
   let tokensRead = 0;
   let tokensToListEnd = 0;
 
-  const isInList = (): boolean => listDepth < Infinity;
   const enter = (): void => {
     depth += 1;
     if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
@@ -49,15 +82,15 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
     if (value === undefined) skipped += 1;
     else if (list !== undefined && value.parts.includes(list)) {
       listDepth = depth;
-      digest?.startList();
+      lists += 1;
     }
   };
   const endContainer = (): void => {
-    depth -= 1;
-    if (isInList() && depth < listDepth) {
+    if (depth === listDepth) {
       listDepth = Infinity;
       tokensToListEnd = tokensRead;
     }
+    depth -= 1;
     if (skipped > 0) skipped -= 1;
     else problem ??= values.endContainer();
   };
@@ -81,68 +114,38 @@ export function createJsonReader({ root, many = false, hasWhole = false, list, d
       depth -= 1;
     }
   };
-  const readToken = (token: Token): void => {
-    if (skipped > 0 && depth > maxNotedDepth) return skip(token);
-    fields?.add(token);
+  const readToken = (token: Token): string | undefined => {
+    tokensRead += 1;
+    if (skipped === 0 || depth <= maxNotedDepth) fields?.add(token);
     if (skipped > 0) skip(token);
     else readers[token.name]?.(token.value);
-  };
-  /** Also writes the token, if it is in a value that is held as JSON, or begins one. */
-  const writeToken = (token: Token): void => {
-    let writer = values.writer();
-    writer?.write(token);
-    readToken(token);
-    if (writer === undefined) (writer = values.writer())?.write(token);
-    if (Number(writer?.text().length) > maxValueLength) problem ??= 'the cursor is too long';
-  };
-  const read = hasWhole ? writeToken : readToken;
-  const readText = (text: string | undefined): readonly Token[] => {
-    const tokens = tokenize(text);
-    if (typeof tokens === 'string') {
-      problem ??= tokens;
-      return [];
-    }
-    tokensRead = 0;
-    for (const token of tokens) {
-      tokensRead += 1;
-      read(token);
-      if (problem !== undefined) break;
-    }
-    return tokens;
-  };
-  /** Reads up to the start of the list, and returns what follows. The list starts after one of the brackets. */
-  const readBeforeList = (text: string): string => {
-    let rest = text;
-    while (rest !== '' && problem === undefined && !isInList()) {
-      const end = rest.indexOf('[') + 1 || rest.length;
-      readText(rest.slice(0, end));
-      rest = rest.slice(end);
-    }
-    return rest;
-  };
-  const readInList = (text: string, into: Digest): void => {
-    const tokens = readText(text);
-    if (problem !== undefined) return;
-    if (isInList()) into.add(text);
-    else into.addEnd(text, tokens.slice(tokensToListEnd));
+    return problem;
   };
   return {
-    read(text: string): string | undefined {
-      const rest = digest === undefined || isInList() ? text : readBeforeList(text);
-      if (digest === undefined) readText(rest);
-      else if (rest !== '' && problem === undefined) readInList(rest, digest);
-      return problem;
-    },
-    end(): string | undefined {
-      readText(undefined);
-      return problem === undefined ? undefined : `the document is not complete: ${problem}`;
-    },
+    /** Returns a problem, or undefined. */
+    read: hasWhole ? withWriter(readToken, values) : readToken,
+    tokensRead: () => tokensRead,
+    tokensToListEnd: () => tokensToListEnd,
+    isInList: () => listDepth < Infinity,
+    /** How many lists have started. */
+    lists: () => lists,
     /** How many objects and arrays are open. */
     depth: () => depth,
     /** How many documents have started. */
     documents: () => documents,
     /** The root of the only document, with the values that were found. */
     document: values.document,
+  };
+}
+
+/** Also writes each token that is in a value which is held as JSON, or begins one. */
+function withWriter(readToken: (token: Token) => string | undefined, values: ReturnType<typeof createJsonValues>) {
+  return (token: Token): string | undefined => {
+    let writer = values.writer();
+    writer?.write(token);
+    const problem = readToken(token);
+    if (writer === undefined) (writer = values.writer())?.write(token);
+    return problem ?? (Number(writer?.text().length) > maxValueLength ? 'the cursor is too long' : undefined);
   };
 }
 

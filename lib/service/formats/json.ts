@@ -24,9 +24,9 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
   const list = reports === undefined ? undefined : partAt(root, reports.slice(0, -'/*'.length));
   const last = inLastReport === undefined ? undefined : list && addPart(list, '[last]', 'last');
   const inLast = last && partAt(last, inLastReport ?? '');
-  const digest = list === undefined ? undefined : createDigest();
   const fields = createFieldNotes();
-  const reader = createJsonReader({ root, hasWhole: whole.length > 0, list, digest, fields });
+  const reader = createJsonReader({ root, hasWhole: whole.length > 0, list, fields });
+  const digest = list && createDigest(reader);
   const at = (part: Part | undefined): Found | undefined =>
     part?.parent === undefined ? part && reader.document() : at(part.parent)?.parts.get(part.name);
 
@@ -40,7 +40,7 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
     return part === root || (type === 'object' && selected === undefined);
   };
   return checkText({
-    read: reader.read,
+    read: (text) => (digest ?? reader).read(text),
     end() {
       const problem = reader.end();
       if (problem !== undefined) return problem;
