@@ -73,4 +73,8 @@ export async function readDocument(bytes: Uint8Array, paths: readonly string[]):
 export const textIn = ({ format }: Api['page'], { text }: PathValue): string | undefined =>
   format === 'xml' ? text?.trim() : text;
 
+/** Whether a document without any bytes is a page without reports. */
+export const mayBeEmpty = (page: Api['page']): boolean =>
+  page.format === 'bytes' || page.format === 'ndjson' || (page.format === 'csv' && page.reports !== undefined);
+
 export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes' && formats[format].showsEnd;

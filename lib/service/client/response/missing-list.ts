@@ -1,7 +1,10 @@
-/** Describes a page without its list of reports: what it has instead, and how to describe it if it is an empty page. */
+/**
+ * Describes a page without its list of reports: what it has instead, and how to describe it if it is an empty page.
+ */
 
 import type { Description } from '../../api/description.ts';
-import { InvalidPage } from '../../api/next/kind.ts';
+import { InvalidPage, type PageFacts } from '../../api/next/kind.ts';
+import { kindOf } from '../../api/next/kinds.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import type { Field, PageContent } from '../../formats/format-check.ts';
 
@@ -11,25 +14,41 @@ interface MissingList {
   readonly path: string | undefined;
   readonly content: Partial<PageContent>;
   readonly api: Description;
+  readonly facts: PageFacts;
 }
 
-export function missingList({ list, path, content, api }: MissingList): InvalidPage {
-  if (list === undefined) return new InvalidPage(`it has no bytes. ${blankRemedy}`);
+export function missingList({ list, path, content, api, facts }: MissingList): InvalidPage {
   const { reports } = api.page as { readonly reports?: string };
-  if (list.type === 'object' && list.isEmpty === false && path !== '')
+  if (list?.type === 'object' && list.isEmpty === false && path !== '')
     return new InvalidPage(
       `it has an object at ${path}, in the place of a list. If an object there is one report, set page.single to true`,
     );
+  const invalid = (problem: string, advice: string) =>
+    new InvalidPage(`${problem}${advice}${advice === '' ? '' : furtherProblem(facts, api)}`);
+  if (list === undefined) return invalid('it has no bytes.', blankRemedy);
   if (list.type === 'null') {
     const condition = JSON.stringify({ at: path, is: null });
-    const advice = `${remedy(condition)}, and describe when.error`;
-    return new InvalidPage(`it has null at ${path}, and no list of reports. ${advice}`);
+    return invalid(
+      `it has null at ${path}, and no list of reports.`,
+      `${remedy(condition)}, and describe when.error`,
+    );
   }
   const { fields = [] } = content;
   const names = fields.flatMap(({ path: field }) => nameInRoot(field) ?? []);
   const shown = names.slice(0, maxNames).map((name) => JSON.stringify(name));
   const has = shown.length === 0 ? '' : ` It has ${shown.join(', ')}.`;
-  return new InvalidPage(`it has nothing that contains reports: ${reports}.${has}${proposal(names, content, api)}`);
+  return invalid(`it has nothing that contains reports: ${reports}.${has}`, proposal(names, content, api));
+}
+
+/** What prevents the page from being an empty one, once `when.empty` holds: it must also say what follows. */
+function furtherProblem(facts: PageFacts, api: Description): string {
+  try {
+    kindOf(api.next).read({ ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst }, api);
+    return '';
+  } catch (error) {
+    if (!(error instanceof InvalidPage)) throw error;
+    return `. Also, ${error.message}`;
+  }
 }
 
 const maxNames = 10;
@@ -40,10 +59,10 @@ function nameInRoot(path: string): string | undefined {
   return name?.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-const remedy = (condition: string): string => `If this is a page without reports, set when.empty to ${condition}`;
+const remedy = (condition: string): string => ` If this is a page without reports, set when.empty to ${condition}`;
 
 /** For a document without anything in it, or without any bytes. */
-export const blankRemedy = remedy('{"at": "", "is": null}');
+const blankRemedy = remedy('{"at": "", "is": null}');
 
 /** The remedy, unless the document looks like an error. Prefers a field that is zero: it probably counts reports. */
 function proposal(
@@ -52,11 +71,11 @@ function proposal(
   { page }: Description,
 ): string {
   if (names.some((name) => /error|exception|fault|message|code|detail/i.test(name))) return '';
-  if (value?.('').isEmpty === true) return ` ${blankRemedy}`;
+  if (value?.('').isEmpty === true) return blankRemedy;
   const texts = fields.filter(({ text = '' }) => text !== '');
   const field = texts.find(({ text }) => text === '0') ?? texts.find(({ path }) => nameInRoot(path) !== undefined);
   const isShown = page.format === 'json' && field !== undefined;
-  return ` ${remedy(isShown ? conditionOf(field) : 'a value that only such a page has')}`;
+  return remedy(isShown ? conditionOf(field) : 'a value that only such a page has');
 }
 
 const conditionOf = ({ path, text }: Field): string => JSON.stringify({ at: path, is: text === '0' ? 0 : text });

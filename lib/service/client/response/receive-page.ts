@@ -10,14 +10,14 @@ import { mediaTypesOf, reportsIn } from '../../api/page.ts';
 import { listPath } from '../../api/paths.ts';
 import { isSomething, type PathValue } from '../../api/response-facts.ts';
 import { documentValue, type PageContent } from '../../formats/format-check.ts';
-import { type CreatePageCheck, showsEnd } from '../../formats/formats.ts';
+import { type CreatePageCheck, mayBeEmpty, showsEnd } from '../../formats/formats.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Exchange, Response } from '../exchange.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
 import { excerptOfText, readBeginning } from './excerpt.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
-import { blankRemedy, missingList } from './missing-list.ts';
+import { missingList } from './missing-list.ts';
 import { readBody } from './response-body.ts';
 import {
   assertFraming,
@@ -75,7 +75,7 @@ export async function receivePage(
 interface PageHead {
   readonly contentType: string;
   readonly isGzip: boolean;
-  /** Whether a document without any bytes may be a page. */
+  /** Whether the description decides what a document without any bytes is, not the check of its format. */
   readonly mayBeBlank: boolean;
   /** Undefined: the body says it. */
   readonly next: Next | undefined;
@@ -90,7 +90,7 @@ async function readHead(
 ): Promise<PageHead> {
   const { api } = page;
   const { headers } = response;
-  const mayBeBlank = describesBlank(api);
+  const mayBeBlank = decidesBlank(api);
   const isBlank = mayBeBlank && singleValue(headers['content-length']) === '0';
   const isGzip = isInGzip(context, headers['content-encoding'], options.compression);
   if (!isBlank) await assertContentType(context, response, api, options);
@@ -112,9 +112,7 @@ async function readChecked(exchange: Exchange, response: Response, { api, head, 
   const { sink, createGunzip, maxPageBytes } = options;
   const { isGzip, mayBeBlank } = head;
   const check = options.createCheck((text) => presentable(text, context.keys, 150));
-  // The Report Export Service is not described by settings, so no setting would help.
-  const remedyIfBlank = api.pagination === undefined ? undefined : blankRemedy;
-  const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, remedyIfBlank };
+  const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank };
   const body = await readBody(exchange, response, reading);
   // Only a length or chunks prove that a body without bytes is complete.
   if (body.bytes === 0 && mayBeBlank) assertFraming(context, response.headers, false, maxPageBytes);
@@ -210,9 +208,13 @@ function nextInHead(head: PageFacts, api: Description): Next | undefined {
   return kind.read(head, api);
 }
 
-/** Whether a condition is about a document without any bytes, which then may be a page. */
-const describesBlank = ({ last, when }: Description): boolean =>
-  [...partsOf(last), ...partsOf(when?.empty)].some((part) => part.at === '' && valuesOf(part).includes(null));
+/**
+ * Whether conditions say what a document without any bytes is. In some formats it is a page without reports by itself,
+ * and the Report Export Service has no conditions.
+ */
+const decidesBlank = ({ last, page, pagination, when }: Description): boolean =>
+  [...partsOf(last), ...partsOf(when?.empty)].some((part) => part.at === '' && valuesOf(part).includes(null)) ||
+  (pagination !== undefined && !mayBeEmpty(page));
 
 /** The facts of a page that has its list of reports, or says that there are none. @throws InvalidPage */
 function provePage(facts: PageFacts, api: Description, content: Pick<PageContent, 'value'> & Partial<PageContent>) {
@@ -227,7 +229,7 @@ function provePage(facts: PageFacts, api: Description, content: Pick<PageContent
   if (!isBlank && hasList) return facts;
   const list = path === undefined ? undefined : content.value(path);
   if (saysEmpty && mayBeMissing(list, path)) return emptyPage(facts, api, list);
-  throw missingList({ list, path, content, api });
+  throw missingList({ list, path, content, api, facts });
 }
 
 const mayBeMissing = (list: PathValue | undefined, path: string | undefined): boolean =>

@@ -19,8 +19,6 @@ interface BodyOptions {
   readonly check: PageCheck | undefined;
   /** Whether a body without any bytes is not checked: the description says what it means. */
   readonly mayBeBlank?: boolean;
-  /** What to do if such a body is a page. */
-  readonly remedyIfBlank?: string | undefined;
 }
 
 interface ReadBody {
@@ -38,7 +36,7 @@ interface ReadBody {
 export async function readBody(
   exchange: Exchange,
   { body, headers }: Response,
-  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false, remedyIfBlank }: BodyOptions,
+  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false }: BodyOptions,
 ): Promise<ReadBody> {
   const { context } = exchange;
   let bytes = 0;
@@ -49,13 +47,13 @@ export async function readBody(
     if (count > maxPageBytes) throw pageTooLarge(context, `more than ${maxPageBytes} bytes`, maxPageBytes);
   };
   const excerpt = () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys);
-  const invalid = (problem: string, remedy?: string) => {
+  const invalid = (problem: string) => {
     const isWhole = singleValue(headers['content-length']) === String(transferredBytes) && bytes <= maxExcerptBytes;
     // The beginning identifies an error page in place of JSON or CSV. It says nothing about an error within XML.
     const isMarkup = beginning.find((byte) => byte > 0x20) === 0x3c && check?.document.includes('XML') === false;
     const shown = isMarkup ? excerptOf(beginning, isWhole, context.keys) : '';
-    const more = [remedy, shown === '' ? undefined : `It begins with ${shown}`].filter((text) => text !== undefined);
-    return contractError(context, [`not a ${check?.document} (${problem})`, ...more].join('. '));
+    const more = shown === '' ? '' : `. It begins with ${shown}`;
+    return contractError(context, `not a ${check?.document} (${problem})${more}`);
   };
 
   const received: AsyncIterator<Uint8Array, undefined> = body[Symbol.asyncIterator]();
@@ -87,7 +85,7 @@ export async function readBody(
       yield chunk;
     }
     const content = bytes === 0 && mayBeBlank ? undefined : check?.end();
-    if (typeof content === 'string') throw invalid(content, bytes === 0 ? remedyIfBlank : undefined);
+    if (typeof content === 'string') throw invalid(content);
     end = { content };
   }
 
