@@ -442,12 +442,13 @@ function findContractProblems(
 
 /** The problems of an export of a service with this description. */
 function findApiProblems(
-  { request, page, next }: Description,
-  { filter, size, expect, format, container }: GivenExport,
+  { request, page, next, dates }: Description,
+  { filter, size, since, expect, format, container }: GivenExport,
 ): readonly SettingsProblem[] {
   const further = 'request' in next && next.request !== undefined ? next.request : {};
   const isUsed = (...names: readonly string[]) => names.some((name) => uses(request, name) || uses(further, name));
   const unused = (name: string) => `has no effect: api.request has no placeholder {${name}}`;
+  const isFromOldest = since.initial === undefined && since.lookbackWindow === undefined;
   const ofPage = 'has no meaning for a service with api: api.page.format is the format of its pages';
   return findBroken([
     ...Object.keys(filter).map((name): Rule => [
@@ -456,6 +457,11 @@ function findApiProblems(
       unused(`filter.${name}`),
     ]),
     [['size'], size !== undefined && !isUsed('size'), unused('size')],
+    [
+      ['since', 'initial'],
+      isFromOldest && (dates === 'epoch' || dates === 'epoch-ms') && isUsed('since-1'),
+      `is required with {since-1} and dates in ${String(dates)}: the first run would send -1. Set where it starts, for example 2020-01-01T00:00:00Z`,
+    ],
     [
       ['expect'],
       expect !== undefined && page.format === 'bytes',

@@ -10,7 +10,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join, relative } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import {
@@ -29,6 +29,7 @@ import {
   startTokenServer,
   type TokenServer,
 } from '../support/service/token-server.ts';
+import { deployWith } from '../support/aws/cdk-deployment.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { createFakeAws, type FakeAws } from '../support/aws/fake-aws.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';
@@ -40,16 +41,20 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 /** Each of their characters is escaped in at least one encoding. */
 const keys = { former: 'F0rmer/key+for="tests"&<x>\\%41', current: 'Curr3nt/key+for="tests"&<y>\\%42' };
 
-/** A secret with several fields, one of which is the key. */
+/** Sent beside the key, as a gateway requires. */
+const password = 'hunter2-but-longer';
+const send = { 'X-SERVICE-API-KEY': '{secret.apiKey}', 'X-Gateway-Password': '{secret.password}' };
+
+/** A secret with several fields, two of which are sent. */
 const secretWith = (apiKey: string) =>
-  JSON.stringify({ user: 'reports-reader-8c1d', apiKey, password: 'hunter2-but-longer', note: 'rotated by Ann Onym' });
+  JSON.stringify({ user: 'reports-reader-8c1d', apiKey, password, note: 'rotated by Ann Onym' });
 
 const secrets = {
   'the former key': keys.former,
   'the current key': keys.current,
   'the whole former secret': secretWith(keys.former),
   'the whole current secret': secretWith(keys.current),
-  'another field of the secret': 'hunter2-but-longer',
+  'the password in the secret': password,
   'the user in the secret': 'reports-reader-8c1d',
   'the note in the secret': 'rotated by Ann Onym',
 };
@@ -125,7 +130,7 @@ async function deploy(): Promise<Deployment> {
         throw error;
       });
   const settings = {
-    service: { baseUrl: service.baseUrl, send: { 'X-SERVICE-API-KEY': '{secret.apiKey}' } },
+    service: { baseUrl: service.baseUrl, send },
     exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
   };
   const restarted = (): Functions => {
@@ -190,12 +195,12 @@ describe('the search for secrets', () => {
 });
 
 /** All responses of {@link echoingFaults}, each in another encoding, beginning with the encoding number `first`. */
-function echoingFaultsInTurn(first: number): (readonly [place: string, fault: Fault])[] {
+function echoingFaultsInTurn(first: number, secret = keys.current): (readonly [place: string, fault: Fault])[] {
   const encoders = Object.values(encodings);
   const places = Object.keys(echoingFaults(''));
   return places.map((place, index) => {
     const encode = encoders[(first + index) % encoders.length] ?? String;
-    return [place, echoingFaults(encode(keys.current))[place] ?? {}];
+    return [place, echoingFaults(encode(secret))[place] ?? {}];
   });
 }
 
@@ -204,10 +209,11 @@ describe('a run on AWS', () => {
     await using deployment = await deploy();
     const { functions, faults } = deployment;
     const executions: ExecutionResult[] = [];
-    for (const [place, fault] of echoingFaultsInTurn(0)) {
+    const all = [...echoingFaultsInTurn(0), ...echoingFaultsInTurn(5, password)];
+    for (const [index, [place, fault]] of all.entries()) {
       // An invalid response is requested three times. Faults left over from the previous execution are removed.
       faults.splice(0, faults.length, fault, fault, fault);
-      executions.push(await execute(functions, { name: place.replaceAll(' ', '-'), input: { restart: true } }));
+      executions.push(await execute(functions, { name: `${place.replaceAll(' ', '-')}-${index}`, input: { restart: true } }));
     }
     faults.length = 0;
     executions.push(await execute(functions, { name: 'last', input: { restart: true } }));
@@ -308,6 +314,42 @@ describe('a run on this machine', () => {
     }
     expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
     expect(searchForSecrets({ ...outputs, printed: output.text(), ...(await filesIn(out.path)) }, secrets)).toEqual([]);
+  });
+});
+
+describe('a service with two secrets', () => {
+  it('has neither in its template, in files or in output', async () => {
+    await using out = await temporaryDirectory();
+    await using service = await startEchoingService();
+    vi.stubEnv('REPORT_EXPORT_API_KEY', secretWith(keys.current));
+    const settings = {
+      services: { acme: { baseUrl: service.baseUrl, send } },
+      exports: [{ name: 'reports', maxCursorRestarts: 0 }],
+    };
+    const template = deployWith(settings).template.toJSON();
+    const file = join(out.path, 'report-exporter.json');
+    await writeFile(file, JSON.stringify(settings));
+    const outputs: Record<string, CommandResult> = {};
+    const run = async (words: readonly string[], fault?: Fault) => {
+      service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
+      const ended = await runInProcess([...words, '--out', out.path, '--json'], {
+        REPORT_EXPORT_API_KEY: secretWith(keys.current),
+      });
+      outputs[`${words.join(' ')} ${Object.keys(outputs).length}`] = ended;
+      return ended.status;
+    };
+    const local = ['local', '--settings', file, '--restart', '--max-attempts', '1'];
+    for (const secret of [keys.current, password]) {
+      for (const [, fault] of echoingFaultsInTurn(2, secret)) {
+        await run(local, fault);
+        await run(['plan', 'reports'], fault);
+      }
+    }
+    expect(await run(local)).toBe(0);
+    for (const command of ['status', 'verify', 'plan']) expect(await run([command, 'reports'])).toBe(0);
+    const files = await filesIn(out.path);
+    expect(Object.keys(files).join()).toContain('state.sqlite');
+    expect(searchForSecrets({ template, ...outputs, printed: output.text(), ...files }, secrets)).toEqual([]);
   });
 });
 
