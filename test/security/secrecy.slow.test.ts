@@ -10,7 +10,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join, relative } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import {
@@ -322,6 +322,7 @@ describe('a service with two secrets', () => {
     await using out = await temporaryDirectory();
     await using service = await startEchoingService();
     vi.stubEnv('REPORT_EXPORT_API_KEY', secretWith(keys.current));
+    onTestFinished(() => void vi.unstubAllEnvs());
     const settings = {
       services: { acme: { baseUrl: service.baseUrl, send } },
       exports: [{ name: 'reports', maxCursorRestarts: 0 }],
