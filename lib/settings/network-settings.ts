@@ -11,10 +11,16 @@ import {
   object,
   optionalField,
   text,
+  validEntries,
   variableName,
   withoutProblems,
 } from '../core/schema/fields.ts';
-import { headerValuePattern, headerValueProblem, problemOfHeaderName } from '../service/api/header-names.ts';
+import {
+  headerValuePattern,
+  headerValueProblem,
+  problemIfRepeated,
+  problemOfHeaderName,
+} from '../service/api/header-names.ts';
 
 // Without its suffix, an ARN is accepted by Secrets Manager, but never matches the ARN in a policy.
 export const secretIdPattern =
@@ -37,24 +43,17 @@ const proxyUrlSchema = checkedText((address) => {
 
 const maxHeaderBytes = 4_096;
 
-const problemOfHeader = (name: string, value: string): string | undefined =>
-  problemOfHeaderName(name) ?? (headerValuePattern.test(value) ? undefined : headerValueProblem);
+const problemOfHeader = (name: string, value: string, headers: object): string | undefined =>
+  problemIfRepeated(name, headers) ??
+  problemOfHeaderName(name) ??
+  (headerValuePattern.test(value) ? undefined : headerValueProblem);
 
-const headersSchema = z.record(z.string(), z.string()).check(
-  withoutProblems((headers) => {
-    const all = Object.entries(headers);
-    const names = all.map(([name]) => name.toLowerCase());
-    const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
-    return [
-      ...all.flatMap(([name, value], index) => {
-        const isRepeated = names.indexOf(name.toLowerCase()) < index;
-        const message = isRepeated ? 'is already set in another spelling' : problemOfHeader(name, value);
-        return message === undefined ? [] : [{ path: [name], message }];
-      }),
-      ...(bytes > maxHeaderBytes ? [{ path: [], message: `must be at most ${maxHeaderBytes} bytes in total` }] : []),
-    ];
-  }),
-);
+const isSmall = (headers: Readonly<Record<string, string>>): boolean =>
+  Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0) <= maxHeaderBytes;
+
+const headersSchema = z
+  .record(z.string(), z.string())
+  .check(validEntries(problemOfHeader), z.refine(isSmall, `must be at most ${maxHeaderBytes} bytes in total`));
 
 /** Whether the text is a certificate or a key itself, instead of the path of a file. */
 export const isPem = (text: string): boolean => text.includes('-----BEGIN');

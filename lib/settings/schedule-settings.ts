@@ -1,6 +1,7 @@
 /** The schedule of an export, validated as far as possible before deployment. */
 
 import * as z from 'zod/mini';
+import { isTimeZoneName } from '../core/time/time-zones.ts';
 import { durationSchema } from '../core/timestamps.ts';
 import { field, flag, object, optionalField, text } from '../core/schema/fields.ts';
 
@@ -33,7 +34,7 @@ export const scheduleSettingsSchema = object({
   timeZone: field(
     'The IANA time zone of a cron expression.',
     z._default(
-      z.string().check(z.refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC')),
+      z.string().check(z.refine(isTimeZoneName, 'must be an IANA time zone, such as Europe/Berlin or UTC')),
       'UTC',
     ),
     { example: 'Europe/Berlin' },
@@ -61,14 +62,3 @@ export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
 /** In seconds, as it is shown; undefined: there is no limit. */
 export const freshnessSeconds = (schedule: ScheduleSettings | undefined): number | undefined =>
   typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined;
-
-/** Whether Intl knows the zone, and it is spelled as Scheduler requires: a name, not an offset, in the right case. */
-function isTimeZone(text: string): boolean {
-  try {
-    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
-    // Intl may return another name of the zone. A result that differs only in case means that the case was wrong.
-    return /^[A-Z]/.test(text) && (timeZone === text || timeZone.toLowerCase() !== text.toLowerCase());
-  } catch {
-    return false;
-  }
-}

@@ -460,7 +460,7 @@ function findApiProblems(
     [
       ['since', 'initial'],
       isFromOldest && (dates === 'epoch' || dates === 'epoch-ms') && isUsed('since-1'),
-      `is required with {since-1} and dates in ${String(dates)}: the first run would send -1. Set where it starts, for example 2020-01-01T00:00:00Z`,
+      `is required with {since-1} and dates in ${JSON.stringify(dates)}: the first run would send -1. Set where it starts, for example 2020-01-01T00:00:00Z`,
     ],
     [
       ['expect'],

@@ -133,6 +133,15 @@ export const withoutProblems = <Value>(find: (value: Value) => readonly Settings
     for (const { path, message } of find(value)) context.addIssue({ code: 'custom', path: [...path], message });
   });
 
+/** A check of each entry of a record by a function that returns what is wrong, or undefined. */
+export const validEntries = (find: (name: string, value: string, record: object) => string | undefined) =>
+  withoutProblems<Readonly<Record<string, string>>>((record) =>
+    Object.entries(record).flatMap(([name, value]) => {
+      const message = find(name, value, record);
+      return message === undefined ? [] : [{ path: [name], message }];
+    }),
+  );
+
 /** Text for which `find` returns what is wrong, or undefined. It must not quote the text, which may be a secret. */
 export const checkedText = (find: (text: string) => string | undefined) =>
   z.string().check(

@@ -32,11 +32,12 @@ function formatIn(zone: string): Intl.DateTimeFormat {
   return format;
 }
 
-/** Whether the time zone database has the zone. */
-export function isTimeZone(zone: string): boolean {
+/** Whether the time zone database has a zone of this name in the right case, as EventBridge Scheduler requires it. */
+export function isTimeZoneName(name: string): boolean {
   try {
-    formatIn(zone);
-    return true;
+    const { timeZone } = formatIn(name).resolvedOptions();
+    // Intl may return another name of the zone. A result that differs only in case means that the case was wrong.
+    return /^[A-Z]/.test(name) && (timeZone === name || timeZone.toLowerCase() !== name.toLowerCase());
   } catch {
     return false;
   }

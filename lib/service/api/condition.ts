@@ -112,32 +112,22 @@ export const needsBody = (condition: Condition | undefined): boolean =>
 
 type Answer = 'holds' | 'does not' | 'silent';
 
-/** How conditions are asked. */
-export interface Asked {
-  /** The statuses of a page: a part without `status` is asked only of responses with one of them. */
-  readonly pageStatuses: readonly number[];
-  /** Whether what is missing proves nothing, even where its place is. */
-  readonly onlyPresent?: boolean;
-}
-
-/** The answer of a condition, and the part that holds. */
+/** The answer of a condition; and the part that holds, if one does. */
 export interface Evaluation {
   readonly answer: Answer;
   readonly part?: ConditionPart;
 }
 
-export function evaluate(condition: Condition, facts: ResponseFacts, asked: Asked): Evaluation {
-  const answers = partsOf(condition).map((part) => ({ part, answer: answerOf(part, facts, asked) }));
+/** `onlyPresent`: what is missing proves nothing, even where its place is. */
+export function evaluate(condition: Condition | undefined, facts: ResponseFacts, onlyPresent = false): Evaluation {
+  const answers = partsOf(condition).map((part) => ({ part, answer: answerOf(part, facts, onlyPresent) }));
   const held = answers.find(({ answer }) => answer === 'holds');
   return held ?? { answer: answers.some(({ answer }) => answer === 'does not') ? 'does not' : 'silent' };
 }
 
-export const holds = (condition: Condition | undefined, facts: ResponseFacts, asked: Asked): boolean =>
-  condition !== undefined && evaluate(condition, facts, asked).answer === 'holds';
-
-function answerOf(part: ConditionPart, facts: ResponseFacts, { pageStatuses, onlyPresent = false }: Asked): Answer {
+function answerOf(part: ConditionPart, facts: ResponseFacts, onlyPresent: boolean): Answer {
   const statuses = statusesOf(part);
-  if (!(statuses.length === 0 ? pageStatuses : statuses).includes(facts.status)) return 'silent';
+  if (!(statuses.length === 0 ? facts.statuses : statuses).includes(facts.status)) return 'silent';
   if (part.reports !== undefined) {
     if (facts.reports === null) return 'silent';
     return facts.reports === 0 ? 'holds' : 'does not';

@@ -7,7 +7,7 @@
  */
 import * as z from 'zod/mini';
 import type { Instant } from '../../core/model.ts';
-import { isTimeZone, repeatedPeriodAt, utcZone, wallClockOf } from '../../core/time/time-zones.ts';
+import { isTimeZoneName, repeatedPeriodAt, utcZone, wallClockOf } from '../../core/time/time-zones.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { checkedText, field, object, optionalField } from '../../core/schema/fields.ts';
 
@@ -57,7 +57,7 @@ function findFormProblem(form: string): string | undefined {
 
 const zone = optionalField(
   'The time zone in which the API reads dates, by its IANA name. Slices and bounded runs need it. Without it, requests begin 12 hours earlier and end 14 hours later.',
-  checkedText((name) => (isTimeZone(name) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin')),
+  checkedText((name) => (isTimeZoneName(name) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin')),
   { example: 'America/Los_Angeles' },
 );
 

@@ -39,6 +39,12 @@ export const problemOfRequestHeader = (name: string, value: string): string | un
     ? undefined
     : problemOfHeaderName(name);
 
+/** The problem of a header that is set before in another spelling. */
+export function problemIfRepeated(name: string, headers: object): string | undefined {
+  const first = Object.keys(headers).find((each) => each.toLowerCase() === name.toLowerCase());
+  return first === name ? undefined : 'is already set in another spelling';
+}
+
 /** A header of responses. */
 export const responseHeaderName = text(namePattern, 'is not a valid header name');
 

@@ -9,6 +9,7 @@ import {
   optionalField,
   type Rule,
   type SettingsProblem,
+  validEntries,
   withoutProblems,
 } from '../../core/schema/fields.ts';
 import { headerValuePattern, headerValueProblem, problemOfRequestHeader } from './header-names.ts';
@@ -106,14 +107,7 @@ function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path
 /** The fields of a request; further ones may have `{cursor}`. All are optional: a service has defaults. */
 function requestFieldsWith(withCursor: boolean) {
   const template = checkedText((value) => findTemplateProblem(value, { withCursor }));
-  const parameters = z.record(z.string(), template).check(
-    withoutProblems((all) =>
-      Object.entries(all).flatMap(([name, value]) => {
-        const message = findParameterProblem(name, value);
-        return message === undefined ? [] : [{ path: [name], message }];
-      }),
-    ),
-  );
+  const parameters = z.record(z.string(), template).check(validEntries(findParameterProblem));
   const path = template.check(
     z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
     withoutProblems((value) =>
@@ -123,14 +117,9 @@ function requestFieldsWith(withCursor: boolean) {
       }),
     ),
   );
-  const headers = z.record(z.string(), template.check(z.regex(headerValuePattern, headerValueProblem))).check(
-    withoutProblems((all) =>
-      Object.entries(all).flatMap(([name, value]) => {
-        const message = problemOfRequestHeader(name, value);
-        return message === undefined ? [] : [{ path: [name], message }];
-      }),
-    ),
-  );
+  const headers = z
+    .record(z.string(), template.check(z.regex(headerValuePattern, headerValueProblem)))
+    .check(validEntries(problemOfRequestHeader));
   return {
     method: optionalField('The method. Without it, `GET`.', z.enum(['GET', 'POST'], 'must be GET or POST')),
     path: optionalField('The path, after that of `baseUrl`. A query in it is sent with every request.', path, {

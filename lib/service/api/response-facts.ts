@@ -19,6 +19,8 @@ export interface PathValue {
 /** Facts that are known before the body is read. */
 export interface HeadFacts {
   readonly status: number;
+  /** The statuses of a page: a part of a condition without `status` is asked only of responses with one of them. */
+  readonly statuses: readonly number[];
   /** The value of a header, or several joined by commas. */
   readonly header: (name: string) => string | undefined;
   /** The parameters of the link to the next page, by lower-case name. undefined: there is no link. */

@@ -3,7 +3,7 @@
 import { type Auth, authKindOf, credentialsOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Send } from '../api/auth/send.ts';
 import { type ApiKeySource, readAt } from './api-key.ts';
-import type { TokenConnection } from './tokens/token-request.ts';
+import type { TokenConnection } from './tokens/token-exchange.ts';
 import { createTokenSource } from './tokens/tokens.ts';
 
 /** The credentials of a request. */

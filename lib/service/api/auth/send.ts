@@ -7,28 +7,18 @@
  */
 
 import * as z from 'zod/mini';
-import { optionalField, type SettingsProblem, withoutProblems } from '../../../core/schema/fields.ts';
-import { headerName, headerValuePattern, headerValueProblem } from '../header-names.ts';
+import { optionalField, validEntries } from '../../../core/schema/fields.ts';
+import { headerName, headerValuePattern, headerValueProblem, problemIfRepeated } from '../header-names.ts';
 import { fillText, namesSecret, SecretProblem, unknownPlaceholder } from './secret.ts';
 
 export type Send = Readonly<Record<string, string>>;
 
 const maxHeaders = 10;
 
-function findProblems(send: Send): readonly SettingsProblem[] {
-  const entries = Object.entries(send);
-  const names = entries.map(([name]) => name.toLowerCase());
-  const isCountValid = entries.length > 0 && entries.length <= maxHeaders;
-  return [
-    ...(isCountValid ? [] : [{ path: [], message: `must have 1 to ${maxHeaders} headers` }]),
-    ...entries.flatMap(([name, template], index) => {
-      const ofName = headerName.safeParse(name).error?.issues[0]?.message;
-      const isRepeated = names.indexOf(name.toLowerCase()) < index;
-      const message = isRepeated ? 'is already set in another spelling' : (ofName ?? problemOfTemplate(template));
-      return message === undefined ? [] : [{ path: [name], message }];
-    }),
-  ];
-}
+const hasFew = (send: Send): boolean => Object.keys(send).length > 0 && Object.keys(send).length <= maxHeaders;
+
+const problemOfHeader = (name: string, template: string, send: object): string | undefined =>
+  problemIfRepeated(name, send) ?? headerName.safeParse(name).error?.issues[0]?.message ?? problemOfTemplate(template);
 
 function problemOfTemplate(template: string): string | undefined {
   const unknown = unknownPlaceholder(template);
@@ -38,7 +28,9 @@ function problemOfTemplate(template: string): string | undefined {
   return headerValuePattern.test(template) ? undefined : headerValueProblem;
 }
 
-export const sendSchema = z.record(z.string(), z.string()).check(withoutProblems(findProblems));
+export const sendSchema = z
+  .record(z.string(), z.string())
+  .check(z.refine(hasFew, `must have 1 to ${maxHeaders} headers`), validEntries(problemOfHeader));
 
 const sendField = {
   description: 'The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.',

@@ -1,7 +1,7 @@
 /** The token endpoint of an authorization server (RFC 6749), which `oauth2` and `jwt` request tokens from. */
 
 import * as z from 'zod/mini';
-import { checkedText, field, httpsUrl, optionalField, withoutProblems } from '../../../core/schema/fields.ts';
+import { checkedText, field, httpsUrl, optionalField, validEntries } from '../../../core/schema/fields.ts';
 import type { PathValue } from '../response-facts.ts';
 import { type IssuedToken, printable, type TokenProblem, type TokenResponse } from './kind.ts';
 
@@ -22,13 +22,13 @@ export const tokenFields = {
   ),
   parameters: optionalField(
     'Further fields of the request for a token. They must not be secret.',
-    z.record(z.string(), printable(2000)).check(
-      withoutProblems((fields) =>
-        Object.keys(fields)
-          .filter((name) => secretField.test(name))
-          .map((name) => ({ path: [name], message: 'must not be set: it is a secret, which settings do not contain' })),
+    z
+      .record(z.string(), printable(2000))
+      .check(
+        validEntries((name) =>
+          secretField.test(name) ? 'must not be set: it is a secret, which settings do not contain' : undefined,
+        ),
       ),
-    ),
     { example: { audience: 'https://api.example.com' } },
   ),
 };

@@ -37,7 +37,7 @@ const lastOf = ({ place }: Found, { last }: Described<WithEnd>): Condition | und
   last ?? (place?.at === undefined ? undefined : { at: place.at, is: null });
 
 function answerOf(last: Condition | undefined, { value }: Found, page: PageFacts): ReturnType<typeof evaluate> {
-  if (last !== undefined) return evaluate(last, page, { pageStatuses: page.statuses });
+  if (last !== undefined) return evaluate(last, page);
   return { answer: value.type === undefined ? 'holds' : 'does not' };
 }
 

@@ -37,7 +37,6 @@ export interface PageFacts extends ResponseFacts {
   readonly isEmpty: boolean;
   /** Whether it is the whole export although `last` is silent: the first page, which is empty and lacks its list. */
   readonly mayBeSilent: boolean;
-  readonly statuses: readonly number[];
   /** The value of a field in the last report; `parent` says whether there is one. */
   readonly inLastReport: PathValue;
   /** Whether a header occurs more than once. */

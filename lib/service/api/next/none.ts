@@ -20,7 +20,7 @@ export const noneKind: NextKind<z.infer<typeof noneSchema>> = {
   rules: () => [],
   paths: () => [],
   read(page, { last }) {
-    const { answer } = last === undefined ? { answer: 'holds' } : evaluate(last, page, { pageStatuses: page.statuses });
+    const { answer } = last === undefined ? { answer: 'holds' } : evaluate(last, page);
     if (answer !== 'holds' && !(answer === 'silent' && page.mayBeSilent))
       throw new InvalidPage(
         `it is not the last page by ${JSON.stringify(last)}, but there is no next page (next.from: none)`,

@@ -57,8 +57,8 @@ export const reportKind: NextKind<z.infer<typeof reportSchema>> = {
   },
   paths: () => [],
   read(page, api) {
-    const { last = [], next } = api;
-    const { answer } = evaluate(last, page, { pageStatuses: page.statuses });
+    const { last, next } = api;
+    const { answer } = evaluate(last, page);
     if (answer === 'holds' || (answer === 'silent' && page.mayBeSilent)) return lastPage;
     if (page.isEmpty || page.reports === 0)
       throw new InvalidPage(`it has no reports, but is not the last page by ${JSON.stringify(last)}`);

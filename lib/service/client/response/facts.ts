@@ -10,7 +10,7 @@ import { containsKey, presentable } from '../../redaction/redact.ts';
 import type { PageContent } from '../../formats/format-check.ts';
 import { textIn } from '../../formats/formats.ts';
 import { contractError, type ErrorContext } from '../errors.ts';
-import { allValues, type Headers } from './response-headers.ts';
+import { headerOf, type Headers } from './response-headers.ts';
 
 /** A page that was requested. */
 export interface RequestedPage {
@@ -38,10 +38,7 @@ export function factsOf(
   content?: Pick<PageContent, 'value'> & Partial<PageContent>,
 ): PageFacts {
   const quote = (text: string, maxLength: number) => presentable(text, context.keys, maxLength);
-  const header = (name: string) => {
-    const value = headers[name.toLowerCase()];
-    return value === undefined ? undefined : allValues(value);
-  };
+  const header = headerOf(headers);
   const trimmed = (value: PathValue): PathValue => ({ ...value, text: textIn(api.page, value) });
   return {
     ...request,

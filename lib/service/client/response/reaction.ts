@@ -1,18 +1,9 @@
 /** Decides whether a response is a page, and what it means otherwise. The conditions of `when` have an order. */
 
 import { epochMsOf, parseHttpDate } from '../../../core/timestamps.ts';
-import {
-  type Condition,
-  evaluate,
-  holds,
-  type ConditionPart,
-  needsBody,
-  partsOf,
-  statusesOf,
-} from '../../api/condition.ts';
+import { type Condition, type ConditionPart, evaluate, needsBody, partsOf, statusesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
-import { statusesOfPages } from '../../api/page.ts';
 import type { ThrottledPart } from '../../api/when.ts';
 import { isKeyRejected } from './response-status.ts';
 
@@ -33,13 +24,6 @@ export type Reaction =
 
 type When = NonNullable<Description['when']>;
 
-/** The part of `condition` that holds. */
-function partThatHolds(condition: Condition | undefined, facts: PageFacts): ConditionPart | undefined {
-  if (condition === undefined) return undefined;
-  const { answer, part } = evaluate(condition, facts, { pageStatuses: facts.statuses });
-  return answer === 'holds' ? part : undefined;
-}
-
 /** Whether a condition asks for a value in the body of a response with this status. */
 export const asksBodyOf = (status: number, api: Description): boolean =>
   [api.last, ...Object.values(api.when ?? {})].some((condition) =>
@@ -58,10 +42,10 @@ export const mayRejectInPage = ({ when }: Description): boolean =>
   partsOf(when?.tokenExpired).some((part) => needsBody(part) && statusesOf(part).length === 0);
 
 /** `now` is the clock for waits until a date, if the response has no Date header. */
-export function reactionTo(facts: PageFacts, { when = {}, last, page }: Description, now: () => number): Reaction {
+export function reactionTo(facts: PageFacts, { when = {}, last }: Description, now: () => number): Reaction {
   const { status, isFirst } = facts;
-  const isPage = statusesOfPages(page).includes(status);
-  const throttled = partThatHolds(when.throttled as Condition | undefined, facts);
+  const isPage = facts.statuses.includes(status);
+  const throttled = evaluate(when.throttled as Condition | undefined, facts).part;
   if (throttled !== undefined) {
     const retryAfter = readRetryAfter(facts.header('retry-after'), facts, now);
     const seconds = longest(retryAfter, waitOf(throttled, facts, now));
@@ -69,9 +53,9 @@ export function reactionTo(facts: PageFacts, { when = {}, last, page }: Descript
   }
   const byHead = isPage && status !== 429 ? undefined : throttlingInHead(facts, now);
   if (byHead !== undefined) return { kind: 'throttled', ...byHead };
-  const tokenExpired = partThatHolds(when.tokenExpired, facts);
+  const tokenExpired = evaluate(when.tokenExpired, facts).part;
   if (tokenExpired !== undefined) return { kind: 'credentials', part: tokenExpired };
-  const cursorExpired = isFirst ? undefined : partThatHolds(when.cursorExpired, facts);
+  const cursorExpired = isFirst ? undefined : evaluate(when.cursorExpired, facts).part;
   if (cursorExpired !== undefined) return { kind: 'cursorExpired', part: cursorExpired };
   return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
 }
@@ -87,15 +71,14 @@ export function throttlingInHead(
 }
 
 function reactionToPage(facts: PageFacts, when: When): Reaction {
-  const error = partThatHolds(when.error, facts);
-  return error === undefined ? { kind: 'page' } : { kind: 'error', part: error };
+  const { part } = evaluate(when.error, facts);
+  return part === undefined ? { kind: 'page' } : { kind: 'error', part };
 }
 
 /** A response whose status is not that of a page. */
 function reactionToStatus(facts: PageFacts, when: When, last: Condition | undefined): Reaction {
-  const asked = { pageStatuses: facts.statuses, onlyPresent: true };
-  if (!facts.isFirst && holds(last, facts, asked)) return { kind: 'end' };
-  if (holds(when.empty, facts, asked)) return { kind: 'empty' };
+  if (!facts.isFirst && evaluate(last, facts, true).part !== undefined) return { kind: 'end' };
+  if (evaluate(when.empty, facts, true).part !== undefined) return { kind: 'empty' };
   return isKeyRejected(facts.status) ? { kind: 'credentials' } : { kind: 'status' };
 }
 

@@ -2,7 +2,7 @@
 
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
 import type { Clock, FetchOptions, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
-import { type Condition, evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
+import { evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { Next, PageFacts } from '../../api/next/kind.ts';
@@ -202,8 +202,7 @@ function nextInHead(head: PageFacts, api: Description): Next | undefined {
   const kind = kindOf(api.next);
   if (kind.header === undefined || needsBody(api.last)) return undefined;
   // A first page may be empty, and then nothing else needs to say that it is the last one.
-  const isSilent =
-    api.last !== undefined && evaluate(api.last, head, { pageStatuses: head.statuses }).answer === 'silent';
+  const isSilent = api.last !== undefined && evaluate(api.last, head).answer === 'silent';
   if (isSilent && head.isFirst && api.when?.empty !== undefined) return undefined;
   return kind.read(head, api);
 }
@@ -220,7 +219,7 @@ const decidesBlank = ({ last, page, pagination, when }: Description): boolean =>
 function provePage(facts: PageFacts, api: Description, content: Pick<PageContent, 'value'> & Partial<PageContent>) {
   const { page } = api;
   const path = listPath({ format: page.format, reports: reportsIn(page) });
-  const saysEmpty = isEmpty(api.when?.empty, facts);
+  const saysEmpty = evaluate(api.when?.empty, facts, true).part !== undefined;
   // In XML, a list without reports is often not there at all, and its place is the root.
   if (page.format === 'xml' && facts.reports === 0 && saysEmpty)
     return { ...facts, isEmpty: true, mayBeSilent: facts.isFirst };
@@ -240,6 +239,3 @@ function emptyPage(facts: PageFacts, { when }: Description, list: PathValue | un
   const isNoError = list === undefined || list.type !== 'null' || when?.error !== undefined;
   return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isNoError };
 }
-
-const isEmpty = (empty: Condition | undefined, facts: PageFacts): boolean =>
-  empty !== undefined && evaluate(empty, facts, { pageStatuses: facts.statuses, onlyPresent: true }).answer === 'holds';

@@ -136,6 +136,14 @@ export function singleValue(header: Header): string | undefined {
   return typeof header === 'string' ? header.replace(/^[ \t]+|[ \t]+$/g, '') : undefined;
 }
 
+/** Reads the values of a header, joined. */
+export const headerOf =
+  (headers: Headers) =>
+  (name: string): string | undefined => {
+    const value = headers[name.toLowerCase()];
+    return value === undefined ? undefined : allValues(value);
+  };
+
 /** All values of a header, joined; empty if it is absent. */
 export function allValues(header: Header): string {
   return [header ?? ''].flat().join(', ').trim();

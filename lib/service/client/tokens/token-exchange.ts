@@ -2,18 +2,30 @@
 
 import type { ExportError } from '../../../core/errors.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
-import type { IssuedToken, TokenKind } from '../../api/auth/kind.ts';
-import { type Auth, authKindOf, renewsSecret } from '../../api/auth/kinds.ts';
+import type { IssuedToken, TokenKind, TokenProblem, TokenRequest } from '../../api/auth/kind.ts';
+import { type Auth, authKindOf, credentialsOf, renewsSecret } from '../../api/auth/kinds.ts';
 import type { TokenDocument } from '../../api/auth/refresh-token.ts';
 import { parseSecret } from '../../api/auth/secret.ts';
-import type { ApiKeySource } from '../api-key.ts';
-import type { Server } from '../errors.ts';
-import { createExchanges, type Exchange, type Response } from '../exchange.ts';
+import type { Send } from '../../api/auth/send.ts';
+import { commonHeaders, type HeaderSettings } from '../../../settings/network-settings.ts';
+import { readDocument } from '../../formats/formats.ts';
+import { presentable } from '../../redaction/redact.ts';
+import { type ApiKeySource, readAt, type RecentKeys } from '../api-key.ts';
+import { contractError, type Server } from '../errors.ts';
+import { createExchanges, type Exchange, type ExchangeOptions, type Response } from '../exchange.ts';
 import { excerptOfText, readBeginning } from '../response/excerpt.ts';
-import { throttlingInHead } from '../response/reaction.ts';
+import { peek } from '../response/peek.ts';
+import { readWait, throttlingInHead } from '../response/reaction.ts';
+import { headerOf } from '../response/response-headers.ts';
 import { isKeyRejected, isSuccess, type Requested, statusError, throttledError } from '../response/response-status.ts';
-import { assertionSeconds, createTokenRequests, type TokenConnection } from './token-request.ts';
-import { headerOf, problemError, readTokenResponse } from './token-response.ts';
+import { assertionSeconds, signAssertion } from './assertion.ts';
+
+/** The connection of the service. */
+export interface TokenConnection extends ExchangeOptions {
+  readonly base: URL;
+  readonly recentKeys: RecentKeys;
+  readonly headerSettings: HeaderSettings;
+}
 
 /** The time for an exchange of a refresh token, for which other processes wait. */
 const maxRefreshMs = 30_000;
@@ -33,11 +45,10 @@ export function createTokenExchange(
   source: ApiKeySource,
   connection: TokenConnection,
 ): { readonly exchange: ExchangeSecret; readonly destroy: () => Promise<void> } {
-  const { clock, recentKeys, timeouts } = connection;
+  const { base, clock, recentKeys, headerSettings, timeouts } = connection;
   const kind = authKindOf(auth).token as TokenKind<Auth>;
   const isRenewed = renewsSecret({ auth });
-  const requests = createTokenRequests(auth, source, connection);
-  const { server } = requests;
+  const { server, isService, isSelfSigned } = serverOf(kind.server(auth), base);
   // A response that is cut off would lose the refresh token in it: the timeouts of pages do not apply.
   const ofExchange = { totalTimeout: maxRefreshMs, headersTimeout: maxRefreshMs, bodyTimeout: maxRefreshMs };
   const exchanges = createExchanges(server, {
@@ -45,9 +56,25 @@ export function createTokenExchange(
     timeouts: isRenewed ? { ...timeouts, ...ofExchange } : timeouts,
   });
 
+  async function prepare(secret: string) {
+    const { parts, secrets, headers } = readAt(source.place, () => credentialsOf(auth, secret));
+    recentKeys.add(...secrets);
+    const request = kind.request(auth, parts);
+    const { assertion } = request;
+    const signed = assertion && (await signAssertion(assertion, clock.now(), source.place));
+    if (signed !== undefined) recentKeys.add(signed);
+    return { request, signed, headers };
+  }
+
   async function send(exchange: Exchange, secret: string, assertMaySend?: () => void): Promise<Response> {
-    const request = await requests.build(secret);
-    return await exchange.send(request, async () => assertMaySend?.());
+    const { request, signed, headers } = await prepare(secret);
+    // Further headers are for the service alone, which may require those of its other requests.
+    const common = isService
+      ? { ...commonHeaders(headerSettings), ...headers }
+      : commonHeaders({ userAgent: headerSettings.userAgent });
+    const sent = httpRequestOf(request, signed, common);
+    const path = `${server.base.pathname}${server.base.search}`;
+    return await exchange.send({ ...sent, path }, async () => assertMaySend?.());
   }
 
   /** The document that the server returns for the secret, with the fields of a document that it leaves out. */
@@ -60,10 +87,8 @@ export function createTokenExchange(
       const refreshed = await source.refresh();
       if (refreshed !== secret) response = await send(exchange, (secret = refreshed));
     }
-    if (!isSuccess(response.statusCode)) {
-      throw await errorOf(exchange, response, { clock, requested: requestedToken(auth, server) });
-    }
-    const received = await readTokenResponse(exchange, response, { kind, auth, now: clock.now });
+    if (!isSuccess(response.statusCode)) throw await errorOf(exchange, response);
+    const received = await readToken(exchange, response);
     const { successor } = received;
     const issued = 'token' in received ? received : undefined;
     for (const each of [issued?.token, successor]) if (each !== undefined) recentKeys.add(each);
@@ -75,39 +100,78 @@ export function createTokenExchange(
   }
 
   async function signToken(secret: string): Promise<Exchanged> {
-    const token = await requests.signToken(secret);
+    const { signed: token = '' } = await prepare(secret);
     const requestedAt = Math.floor(clock.now() / 1_000);
     return { document: withToken({}, { token, seconds: assertionSeconds }, { requestedAt }), problem: undefined };
   }
 
-  return { exchange: requests.isSelfSigned ? signToken : exchangeAtServer, destroy: () => exchanges.destroy() };
+  async function readToken(exchange: Exchange, response: Response): Promise<IssuedToken | TokenProblem> {
+    const { bytes } = await peek(exchange, response);
+    const content = bytes && (await readDocument(bytes, kind.paths(auth)));
+    if (content === undefined) return { problem: 'it is no JSON document' };
+    const { value } = content;
+    const header = headerOf(response.headers);
+    return kind.read(auth, { value, seconds: (path) => readWait(value(path).text, { header }, clock.now) });
+  }
+
+  async function errorOf({ context }: Exchange, response: Response): Promise<ExportError> {
+    const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
+    const head = { status: response.statusCode, header: headerOf(response.headers) };
+    const throttling = throttlingInHead(head, clock.now);
+    return throttling === undefined
+      ? statusError(context, response, requestedToken(auth, kind, server), excerpt)
+      : throttledError(context, response, throttling.seconds, excerpt);
+  }
+
+  return { exchange: isSelfSigned ? signToken : exchangeAtServer, destroy: () => exchanges.destroy() };
 }
 
-/** The request, for messages. */
-function requestedToken(auth: Auth, { base, setting }: Server): Requested {
-  const kind = authKindOf(auth).token as TokenKind<Auth>;
-  const name = renewsSecret({ auth }) ? 'refresh token' : 'API key';
+function httpRequestOf({ fields, assertion, encoding, headers }: TokenRequest, signed: string | undefined, common: Send) {
+  const all = { ...fields, ...(assertion && { [assertion.as]: signed }) };
+  const isJson = encoding === 'json';
   return {
-    credentials: { name, rejected: kind.rejected(auth), isStored: false },
-    misunderstood: kind.misunderstood,
-    cursor: 'none',
-    cursorSettings: '',
-    method: 'POST',
-    path: base.pathname,
-    address: setting,
+    method: 'POST' as const,
+    headers: {
+      ...common,
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+      'content-type': isJson ? 'application/json' : 'application/x-www-form-urlencoded',
+      ...headers,
+    },
+    body: isJson ? JSON.stringify(all) : new URLSearchParams(all as Record<string, string>).toString(),
   };
 }
 
-async function errorOf(
-  { context }: Exchange,
-  response: Response,
-  { clock, requested }: Pick<TokenConnection, 'clock'> & { readonly requested: Requested },
-): Promise<ExportError> {
-  const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
-  const throttling = throttlingInHead({ status: response.statusCode, header: headerOf(response) }, clock.now);
-  return throttling === undefined
-    ? statusError(context, response, requested, excerpt)
-    : throttledError(context, response, throttling.seconds, excerpt);
+/** Where tokens are requested. `isSelfSigned`: nowhere, because the assertion itself is the token. */
+function serverOf(place: ReturnType<TokenKind<Auth>['server']>, service: URL) {
+  if (place !== undefined && 'url' in place) {
+    const base = new URL(place.url);
+    const server: Server = { name: `Authorization server ${base.origin}`, base, setting: place.setting };
+    return { server, isService: false, isSelfSigned: false };
+  }
+  const base = new URL(`${service.origin}${service.pathname.replace(/\/+$/, '')}${place?.path ?? ''}`);
+  const server: Server = { name: 'Report service', base, setting: place?.setting ?? 'baseUrl' };
+  return { server, isService: true, isSelfSigned: place === undefined };
+}
+
+/** The request, for messages. */
+const requestedToken = (auth: Auth, kind: TokenKind<Auth>, { base, setting }: Server): Requested => ({
+  credentials: {
+    name: renewsSecret({ auth }) ? 'refresh token' : 'API key',
+    rejected: kind.rejected(auth),
+    isStored: false,
+  },
+  misunderstood: kind.misunderstood,
+  cursor: 'none',
+  cursorSettings: '',
+  method: 'POST',
+  path: base.pathname,
+  address: setting,
+});
+
+function problemError({ context }: Exchange, { problem, code }: TokenProblem): ExportError {
+  const isCode = code !== undefined && /^[a-z_]{1,40}$/.test(code);
+  return contractError(context, isCode ? `${problem}, but the error ${presentable(code, context.keys, 40)}` : problem);
 }
 
 function withToken(

@@ -8,8 +8,7 @@ import { ExportError } from '../../../core/errors.ts';
 import { type Auth, renewsSecret } from '../../api/auth/kinds.ts';
 import { parseTokenDocument, type TokenDocument } from '../../api/auth/refresh-token.ts';
 import { type ApiKeySource, readAt } from '../api-key.ts';
-import { createTokenExchange, type Exchanged } from './token-exchange.ts';
-import type { TokenConnection } from './token-request.ts';
+import { createTokenExchange, type Exchanged, type TokenConnection } from './token-exchange.ts';
 
 /** A token is replaced so long before it expires; a shorter-lived one, a quarter of its life. */
 const marginMs = 60_000;
