@@ -6,6 +6,7 @@
 
 import { ExportError } from '../core/errors.ts';
 import type { Compression } from '../core/model.ts';
+import { asciiJson } from '../service/api/next/cursor-text.ts';
 import type { BucketSettings, ServiceDeploymentSettings } from './deployment-settings.ts';
 import type { ExportSettings, ServiceSettings } from './settings.ts';
 
@@ -74,10 +75,7 @@ export interface ServiceMetadata extends Versioned {
  */
 export function serviceMetadata({ service, exports }: DeployedService): string {
   const metadata: ServiceMetadata = { version: settingsVersion, service: withoutLocalSettings(service), exports };
-  return JSON.stringify(metadata).replaceAll(
-    /[\u0080-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return asciiJson(JSON.stringify(metadata));
 }
 
 /** The names of what a service uses. */

@@ -53,13 +53,9 @@ type Fields = Readonly<Record<string, unknown>>;
 function mergeApis(shared: NonNullable<GivenService['api']>, own: ExportApi = {}): Fields {
   const { last: _last, ...withoutLast } = shared;
   const inherited: Fields = own.next === undefined ? shared : withoutLast;
-  const merged = Object.fromEntries(
-    groups.map((name) => [name, withoutNull({ ...(inherited[name] as Fields | undefined), ...own[name] })]),
-  );
-  const isAbsent = ([name, fields]: [string, Fields]) =>
-    Object.keys(fields).length === 0 && inherited[name] === undefined && own[name as 'page'] === undefined;
-  const present = Object.fromEntries(Object.entries(merged).filter((each) => !isAbsent(each)));
-  return withoutNull({ ...inherited, ...own, ...present });
+  const present = groups.filter((name) => (inherited[name] ?? own[name]) !== undefined);
+  const merged = present.map((name) => [name, withoutNull({ ...(inherited[name] as Fields), ...own[name] })] as const);
+  return withoutNull({ ...inherited, ...own, ...Object.fromEntries(merged) });
 }
 
 const withoutNull = (fields: Fields): Fields =>

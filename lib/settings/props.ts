@@ -1096,7 +1096,7 @@ export interface ApiNextCountProps {
    *
    * @default 1
    */
-  readonly step?: number | 'reports' | undefined;
+  readonly step?: 1 | 'reports' | undefined;
   /**
    * Where every page has the number of all reports: a path in the body, or a header.
    *

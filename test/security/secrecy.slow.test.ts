@@ -213,7 +213,9 @@ describe('a run on AWS', () => {
     for (const [index, [place, fault]] of all.entries()) {
       // An invalid response is requested three times. Faults left over from the previous execution are removed.
       faults.splice(0, faults.length, fault, fault, fault);
-      executions.push(await execute(functions, { name: `${place.replaceAll(' ', '-')}-${index}`, input: { restart: true } }));
+      executions.push(
+        await execute(functions, { name: `${place.replaceAll(' ', '-')}-${index}`, input: { restart: true } }),
+      );
     }
     faults.length = 0;
     executions.push(await execute(functions, { name: 'last', input: { restart: true } }));

@@ -57,7 +57,9 @@ function findFormProblem(form: string): string | undefined {
 
 const zone = optionalField(
   'The time zone in which the API reads dates, by its IANA name. Slices and bounded runs need it. Without it, requests begin 12 hours earlier and end 14 hours later.',
-  checkedText((name) => (isTimeZoneName(name) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin')),
+  checkedText((name) =>
+    isTimeZoneName(name) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin',
+  ),
   { example: 'America/Los_Angeles' },
 );
 
@@ -86,6 +88,11 @@ export type Dates = z.infer<typeof datesSchema>;
 const isInstantForm = (dates: Dates): dates is InstantForm =>
   typeof dates === 'string' && Object.hasOwn(instantForms, dates);
 
+const patternOf = (dates: Exclude<Dates, InstantForm>): string => {
+  const form = typeof dates === 'string' ? dates : dates.form;
+  return form === dateForm ? datePattern : form;
+};
+
 /** The unit of dates, and the zone in which units begin; undefined if it is not known where the API reads them. */
 export interface UnitOfDates {
   readonly unitMs: number;
@@ -94,8 +101,7 @@ export interface UnitOfDates {
 
 export function unitOfDates(dates: Dates): UnitOfDates {
   if (isInstantForm(dates)) return { unitMs: instantForms[dates], zone: utcZone };
-  const form = typeof dates === 'string' ? dates : dates.form;
-  const given = partsIn(form === dateForm ? datePattern : form);
+  const given = partsIn(patternOf(dates));
   const smallest = parts.findLast(({ name }) => given.includes(name));
   return { unitMs: smallest?.unitMs ?? dayMs, zone: typeof dates === 'string' ? undefined : dates.zone };
 }
@@ -111,6 +117,7 @@ export function writeDate(dates: Dates, bound: Bound, instant: Instant, moveUnit
 }
 
 function writeForm(dates: Dates, units: number, unitMs: number): string | number {
+  if (!isInstantForm(dates)) return writePattern(patternOf(dates), units * unitMs);
   switch (dates) {
     case 'iso':
       return instantOf(units * unitMs);
@@ -119,10 +126,6 @@ function writeForm(dates: Dates, units: number, unitMs: number): string | number
     case 'epoch':
     case 'epoch-ms':
       return units;
-    case 'date':
-      return writePattern(datePattern, units * unitMs);
-    default:
-      return writePattern(dates.form === dateForm ? datePattern : dates.form, units * unitMs);
   }
 }
 

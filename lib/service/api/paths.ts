@@ -1,5 +1,26 @@
 /** Paths in documents: which are valid in a format, and what they lead to. `formats` reads them. */
 
+import * as z from 'zod/mini';
+import { exactlyOne, field, oneTypeOf } from '../../core/schema/fields.ts';
+import { responseHeaderName } from './header-names.ts';
+import type { ResponseFacts } from './response-facts.ts';
+
+export const pathSchema = z
+  .string()
+  .check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters'));
+
+/** A place in a response: a path in the body, or a header, such as `example`. */
+export const placeSchema = (example: string) =>
+  oneTypeOf(
+    [pathSchema, exactlyOne({ header: field('The name of the header.', responseHeaderName, { example }) })],
+    'must be a path, or have header',
+  );
+
+export const textAt = (
+  place: z.infer<ReturnType<typeof placeSchema>>,
+  facts: Pick<ResponseFacts, 'value' | 'header'>,
+) => (typeof place === 'string' ? facts.value(place).text : facts.header(place.header));
+
 /** Names have no prefix, as `formats/xml.ts` compares them: with one, nothing would ever be found. */
 export const xmlPath =
   /^(\/[^/@[\]:=\s"']+(\[@[^/@[\]:=\s"']+=("[^"\]/]*"|'[^'\]/]*'|[^"'\]/]*)\])?)+(\/@[^/@[\]:=\s"']+)?$/;

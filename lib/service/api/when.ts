@@ -1,15 +1,7 @@
 /** What responses say that are no pages, or pages without reports: conditions, in the order in which they are asked. */
 
-import * as z from 'zod/mini';
-import {
-  oneTypeOf,
-  exactlyOne,
-  field,
-  object,
-  optionalField,
-  type Rule,
-  type SettingsProblem,
-} from '../../core/schema/fields.ts';
+import type * as z from 'zod/mini';
+import { object, optionalField, type Rule, type SettingsProblem } from '../../core/schema/fields.ts';
 import {
   type Condition,
   conditionOf,
@@ -21,21 +13,14 @@ import {
   statusesOf,
   valuesOf,
 } from './condition.ts';
-import { responseHeaderName } from './header-names.ts';
 import { kindOf, type NextSettings } from './next/kinds.ts';
 import type { PageSettings } from './page.ts';
 import { reportsIn, statusesOfPages } from './page.ts';
-import { jsonPath, listPath, problemOfPath, xmlPath } from './paths.ts';
+import { jsonPath, listPath, placeSchema, problemOfPath, xmlPath } from './paths.ts';
 
 const wait = optionalField(
   'Where the response says how long: a path or a header, with seconds or a date. Without it, `Retry-After`, or a delay that grows.',
-  oneTypeOf(
-    [
-      z.string().check(z.minLength(1, 'must not be empty')),
-      exactlyOne({ header: field('The name of the header.', responseHeaderName, { example: 'X-RateLimit-Reset' }) }),
-    ],
-    'must be a path, or have header',
-  ),
+  placeSchema('X-RateLimit-Reset'),
   { example: '/retry_after' },
 );
 
@@ -130,13 +115,19 @@ const isOfPages = (part: ConditionPart, page: PageSettings): boolean => {
   return statuses.length === 0 || statuses.some((status) => statusesOfPages(page).includes(status));
 };
 
-/** The paths that a check of pages must find. */
-export const pathsOfConditions = ({ page, ...api }: Around): readonly string[] =>
-  conditionsOf(api)
-    .flatMap(({ condition }) => partsOf(condition))
-    .filter((part) => isOfPages(part, page))
+/** The parts of all conditions. */
+export const allParts = (api: Pick<Around, 'last' | 'when'>): readonly ConditionPart[] =>
+  conditionsOf(api).flatMap(({ condition }) => partsOf(condition));
+
+/** The paths at which the parts ask for values. */
+export const pathsIn = (parts: readonly ConditionPart[]): readonly string[] =>
+  parts
     .flatMap(({ at, wait: waits }: ThrottledPart) => [at, typeof waits === 'string' ? waits : undefined])
     .filter((path) => path !== undefined);
+
+/** The paths that a check of pages must find. */
+export const pathsOfConditions = (api: Around): readonly string[] =>
+  pathsIn(allParts(api).filter((part) => isOfPages(part, api.page)));
 
 /** What ends a run, or says that there are no reports, must not be what an error document has, too. */
 function endRules(part: ConditionPart, path: SettingsProblem['path'], page: PageSettings): readonly Rule[] {

@@ -15,9 +15,9 @@
  * as a text, and a body without a place for the next page.
  */
 
-import * as z from 'zod/mini';
+import type * as z from 'zod/mini';
 import { field, object } from '../../../core/schema/fields.ts';
-import { isInReport } from '../paths.ts';
+import { isInReport, pathSchema } from '../paths.ts';
 import { reportsIn } from '../page.ts';
 import { vendorAdvice } from '../request.ts';
 import { readWithLast } from './agreement.ts';
@@ -28,7 +28,7 @@ export const bodySchema = object({
   from: fromField('body'),
   at: field(
     'The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.',
-    z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters')),
+    pathSchema,
     { example: '/meta/next' },
   ),
   ...targetFields,

@@ -14,10 +14,9 @@
 
 import * as z from 'zod/mini';
 import { asCursor } from '../../../core/model.ts';
-import { oneTypeOf, exactlyOne, field, fieldsOf, flag, object, type Rule } from '../../../core/schema/fields.ts';
-import { responseHeaderName } from '../header-names.ts';
+import { field, fieldsOf, flag, object, type Rule } from '../../../core/schema/fields.ts';
 import { reportsIn } from '../page.ts';
-import { isInReport } from '../paths.ts';
+import { isInReport, placeSchema, textAt } from '../paths.ts';
 import { keysOf, usesBound } from '../request.ts';
 import { type Described, InvalidPage, lastPage, type NextKind, type PageFacts } from './kind.ts';
 import { countedTarget, fromField, placeOf, writeAt } from './target.ts';
@@ -36,23 +35,11 @@ export const countSchema = object({
   ),
   step: field(
     'What each further request adds to it. `reports`, for an offset, is how many the page had.',
-    z._default(
-      oneTypeOf(
-        [z.int().check(z.minimum(1, 'must be 1 or more, or "reports"')), z.literal('reports')],
-        'must be 1 or more, or "reports"',
-      ),
-      1,
-    ),
+    z._default(z.literal([1, 'reports'], 'must be 1, or "reports" for an offset'), 1),
   ),
   total: field(
     'Where every page has the number of all reports: a path in the body, or a header.',
-    oneTypeOf(
-      [
-        z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters')),
-        exactlyOne({ header: field('The name of the header.', responseHeaderName, { example: 'X-Total-Count' }) }),
-      ],
-      'must be a path, or have header',
-    ),
+    placeSchema('X-Total-Count'),
     { example: '/total' },
   ),
   confirm: field(
@@ -73,7 +60,7 @@ export const countKind: NextKind<Counted> = {
     const before = isFirst ? { position: next.first, received: 0, total, size: count } : progressOf(sent);
     const received = before.received + count;
     const { step, confirm } = next;
-    const problem = findProblem(before, { count, received, total }, isFirst ? step : undefined);
+    const problem = findProblem(before, { count, received, total });
     if (problem !== undefined && isFirst)
       throw new InvalidPage(`${problem}. Check next.first, next.step and next.total`);
     if (problem !== undefined) return { kind: 'expired', reason: `the counted pages do not add up: ${problem}` };
@@ -174,34 +161,26 @@ interface Counts {
   readonly total: number;
 }
 
-/** `step` is that of an offset, on the first page. */
-function findProblem(
-  before: Progress,
-  { count, received, total }: Counts,
-  step: number | 'reports' = 1,
-): string | undefined {
+function findProblem(before: Progress, { count, received, total }: Counts): string | undefined {
   if (total !== before.total) return `the total is ${total}, and was ${before.total} on page 1`;
   if (received > total && before.received === total)
     return `all ${total} had been received. If the API repeats its last page, set next.confirm to false`;
   if (received > total) return `it has ${count} reports, so that all pages have ${received}, but the total is ${total}`;
   if (received === total && count <= before.size) return undefined;
   if (count === 0) return `it has no reports, but only ${received} of ${total} have been received`;
-  if (count !== before.size)
-    return `it has ${count} reports, but page 1 has ${before.size}, and only the last page may have fewer`;
-  return typeof step === 'number' && step > 1 && step !== count
-    ? `it has ${count} reports, but next.step is ${step}, so that some would be skipped or repeated`
-    : undefined;
+  return count === before.size
+    ? undefined
+    : `it has ${count} reports, but page 1 has ${before.size}, and only the last page may have fewer`;
 }
 
 /** 0 if `when.empty` holds, and there is no total. */
 function totalOf(page: PageFacts, { total }: Counted): number {
-  const isPath = typeof total === 'string';
-  const given = isPath ? page.value(total).text : page.header(total.header);
-  const isRange = !isPath && total.header.toLowerCase() === 'content-range';
+  const given = textAt(total, page);
+  const isRange = typeof total === 'object' && total.header.toLowerCase() === 'content-range';
   const text = isRange ? given?.split('/')[1] : given;
   if (page.isEmpty && text === undefined) return 0;
   if (text !== undefined && /^\d{1,15}$/.test(text)) return Number(text);
-  const where = isPath ? `at ${total}` : `in the header ${total.header}`;
+  const where = typeof total === 'string' ? `at ${total}` : `in the header ${total.header}`;
   const found = text === undefined ? '' : `, which is ${page.quote(text, 50)}`;
   throw new InvalidPage(`it has no whole number as its total ${where}${found}`);
 }

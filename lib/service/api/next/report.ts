@@ -9,10 +9,10 @@
  * the field, and a page without reports that is not the last one.
  */
 
-import * as z from 'zod/mini';
+import type * as z from 'zod/mini';
 import { field, object } from '../../../core/schema/fields.ts';
 import { evaluate } from '../condition.ts';
-import { isFieldOfReport } from '../paths.ts';
+import { isFieldOfReport, pathSchema } from '../paths.ts';
 import { reportsIn } from '../page.ts';
 import { cursorOf } from './cursor.ts';
 import { InvalidPage, lastPage, type NextKind } from './kind.ts';
@@ -20,11 +20,9 @@ import { formOfValue, fromField, targetFields, targetRules, writeCursor } from '
 
 export const reportSchema = object({
   from: fromField('report'),
-  at: field(
-    'The path of a field in each report: the cursor is that of the last report of the page.',
-    z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters')),
-    { example: '/id' },
-  ),
+  at: field('The path of a field in each report: the cursor is that of the last report of the page.', pathSchema, {
+    example: '/id',
+  }),
   ...targetFields,
 });
 

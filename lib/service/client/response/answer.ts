@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, PageRequest } from '../../../core/ports.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
+import { allParts, pathsIn } from '../../api/when.ts';
 import { readDocument } from '../../formats/formats.ts';
 import type { ApiKeySource } from '../api-key.ts';
 import type { createCredentials, Sent } from '../credentials.ts';
@@ -12,7 +13,7 @@ import { excerptOfText, readBeginning } from './excerpt.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
 import type { CreateGunzip } from './gzip.ts';
 import { maxPeekBytes, peek } from './peek.ts';
-import { asksBodyOf, mayRejectInPage, pathsAsked, type Reaction, reactionTo } from './reaction.ts';
+import { asksBodyOf, mayRejectInPage, type Reaction, reactionTo } from './reaction.ts';
 
 /** A response, and whether it is a page. */
 export interface Answer {
@@ -79,7 +80,7 @@ async function answerIn(
   if (fromHead.reaction.kind === 'page') {
     if (!mayRejectInPage(api)) return fromHead;
     const peeked = await peek(exchange, response);
-    const fromBody = answerWith(peeked.bytes && (await readDocument(peeked.bytes, pathsAsked(api))));
+    const fromBody = answerWith(peeked.bytes && (await readDocument(peeked.bytes, pathsIn(allParts(api)))));
     const isRejected = fromBody.reaction.kind === 'credentials';
     return { ...(isRejected ? fromBody : fromHead), response: peeked.response };
   }
@@ -88,5 +89,5 @@ async function answerIn(
   const beginning = await readBeginning(context, response, { sleep: clock.sleep, createGunzip, limit });
   const excerpt = excerptOfText(context, response.headers, beginning);
   if (!isAsked || !beginning.isWhole) return { ...fromHead, excerpt };
-  return { ...answerWith(await readDocument(beginning.bytes, pathsAsked(api))), excerpt };
+  return { ...answerWith(await readDocument(beginning.bytes, pathsIn(allParts(api)))), excerpt };
 }

@@ -28,10 +28,7 @@ export function missingList({ list, path, content, api, facts }: MissingList): I
   if (list === undefined) return invalid('it has no bytes.', blankRemedy);
   if (list.type === 'null') {
     const condition = JSON.stringify({ at: path, is: null });
-    return invalid(
-      `it has null at ${path}, and no list of reports.`,
-      `${remedy(condition)}, and describe when.error`,
-    );
+    return invalid(`it has null at ${path}, and no list of reports.`, `${remedy(condition)}, and describe when.error`);
   }
   const { fields = [] } = content;
   const names = fields.flatMap(({ path: field }) => nameInRoot(field) ?? []);

@@ -4,7 +4,8 @@ import { epochMsOf, parseHttpDate } from '../../../core/timestamps.ts';
 import { type Condition, type ConditionPart, evaluate, needsBody, partsOf, statusesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
-import type { ThrottledPart } from '../../api/when.ts';
+import { textAt } from '../../api/paths.ts';
+import { allParts, type ThrottledPart } from '../../api/when.ts';
 import { isKeyRejected } from './response-status.ts';
 
 export type Reaction =
@@ -26,16 +27,7 @@ type When = NonNullable<Description['when']>;
 
 /** Whether a condition asks for a value in the body of a response with this status. */
 export const asksBodyOf = (status: number, api: Description): boolean =>
-  [api.last, ...Object.values(api.when ?? {})].some((condition) =>
-    partsOf(condition as Condition | undefined).some((part) => needsBody(part) && statusesOf(part).includes(status)),
-  );
-
-/** The paths that the conditions read in responses that are no pages. */
-export const pathsAsked = ({ last, when = {} }: Description): readonly string[] =>
-  [last, ...Object.values(when)]
-    .flatMap((condition) => partsOf(condition as Condition | undefined))
-    .flatMap(({ at, wait }: ThrottledPart) => [at, typeof wait === 'string' ? wait : undefined])
-    .filter((path) => path !== undefined);
+  allParts(api).some((part) => needsBody(part) && statusesOf(part).includes(status));
 
 /** Whether the body of a page may say that the credentials are rejected. */
 export const mayRejectInPage = ({ when }: Description): boolean =>
@@ -86,8 +78,7 @@ const longest = (one: number | undefined, other: number | undefined): number | u
   one === undefined || other === undefined ? (one ?? other) : Math.max(one, other);
 
 function waitOf({ wait }: ThrottledPart, facts: PageFacts, now: () => number): number | undefined {
-  if (wait === undefined) return undefined;
-  return readWait(typeof wait === 'string' ? facts.value(wait).text : facts.header(wait.header), facts, now);
+  return wait === undefined ? undefined : readWait(textAt(wait, facts), facts, now);
 }
 
 /** The seconds to wait. `wait` may name seconds, or an instant: in seconds or milliseconds since 1970, or ISO 8601. */

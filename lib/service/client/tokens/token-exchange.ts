@@ -1,6 +1,7 @@
 /** Exchanges a secret for a token, as its kind of authentication says; or signs one. */
 
 import type { ExportError } from '../../../core/errors.ts';
+import type { Clock } from '../../../core/ports.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
 import type { IssuedToken, TokenKind, TokenProblem, TokenRequest } from '../../api/auth/kind.ts';
 import { type Auth, authKindOf, credentialsOf, renewsSecret } from '../../api/auth/kinds.ts';
@@ -87,7 +88,7 @@ export function createTokenExchange(
       const refreshed = await source.refresh();
       if (refreshed !== secret) response = await send(exchange, (secret = refreshed));
     }
-    if (!isSuccess(response.statusCode)) throw await errorOf(exchange, response);
+    if (!isSuccess(response.statusCode)) throw await errorOf(exchange, response, clock, requestedToken(auth, server));
     const received = await readToken(exchange, response);
     const { successor } = received;
     const issued = 'token' in received ? received : undefined;
@@ -114,19 +115,14 @@ export function createTokenExchange(
     return kind.read(auth, { value, seconds: (path) => readWait(value(path).text, { header }, clock.now) });
   }
 
-  async function errorOf({ context }: Exchange, response: Response): Promise<ExportError> {
-    const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
-    const head = { status: response.statusCode, header: headerOf(response.headers) };
-    const throttling = throttlingInHead(head, clock.now);
-    return throttling === undefined
-      ? statusError(context, response, requestedToken(auth, kind, server), excerpt)
-      : throttledError(context, response, throttling.seconds, excerpt);
-  }
-
   return { exchange: isSelfSigned ? signToken : exchangeAtServer, destroy: () => exchanges.destroy() };
 }
 
-function httpRequestOf({ fields, assertion, encoding, headers }: TokenRequest, signed: string | undefined, common: Send) {
+function httpRequestOf(
+  { fields, assertion, encoding, headers }: TokenRequest,
+  signed: string | undefined,
+  common: Send,
+) {
   const all = { ...fields, ...(assertion && { [assertion.as]: signed }) };
   const isJson = encoding === 'json';
   return {
@@ -155,19 +151,28 @@ function serverOf(place: ReturnType<TokenKind<Auth>['server']>, service: URL) {
 }
 
 /** The request, for messages. */
-const requestedToken = (auth: Auth, kind: TokenKind<Auth>, { base, setting }: Server): Requested => ({
-  credentials: {
-    name: renewsSecret({ auth }) ? 'refresh token' : 'API key',
-    rejected: kind.rejected(auth),
-    isStored: false,
-  },
-  misunderstood: kind.misunderstood,
-  cursor: 'none',
-  cursorSettings: '',
-  method: 'POST',
-  path: base.pathname,
-  address: setting,
-});
+function requestedToken(auth: Auth, { base, setting }: Server): Requested {
+  const { rejected, misunderstood } = authKindOf(auth).token as TokenKind<Auth>;
+  const name = renewsSecret({ auth }) ? 'refresh token' : 'API key';
+  return {
+    credentials: { name, rejected: rejected(auth), isStored: false },
+    misunderstood,
+    cursor: 'none',
+    cursorSettings: '',
+    method: 'POST',
+    path: base.pathname,
+    address: setting,
+  };
+}
+
+async function errorOf({ context }: Exchange, response: Response, clock: Clock, requested: Requested) {
+  const excerpt = excerptOfText(context, response.headers, await readBeginning(context, response, clock));
+  const head = { status: response.statusCode, header: headerOf(response.headers) };
+  const throttling = throttlingInHead(head, clock.now);
+  return throttling === undefined
+    ? statusError(context, response, requested, excerpt)
+    : throttledError(context, response, throttling.seconds, excerpt);
+}
 
 function problemError({ context }: Exchange, { problem, code }: TokenProblem): ExportError {
   const isCode = code !== undefined && /^[a-z_]{1,40}$/.test(code);
