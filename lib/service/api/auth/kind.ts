@@ -44,7 +44,7 @@ export interface TokenKind<Auth> {
   readonly misunderstood: string;
 }
 
-export type TokenServer = {
+type TokenServer = {
   /** The setting with the address. */
   readonly setting: string;
 } & ({ readonly url: string } | { readonly path: string });
