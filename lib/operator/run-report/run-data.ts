@@ -1,7 +1,8 @@
 /** The data of the page about a run, as JSON: the run, and its pages over time. Its sources contain no secrets. */
 
 import { createHistogram } from 'node:perf_hooks';
-import type { LogEntry, PageEntry, RunRef } from '../../core/model.ts';
+import { boundedStateName } from '../../core/bounded-runs.ts';
+import type { LogEntry, PageEntry, RunRef, RunSlices } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
@@ -44,14 +45,15 @@ const maxPoints = 2_000;
  * Reads the page log once, in bounded memory. Calls `onPage` with the size of each page.
  * @throws ExportError if the log cannot be read or an entry is corrupt
  */
-export async function readRunData({ log, store }: ExportTarget, view: RunView, onPage: (bytes: number) => void) {
+export async function readRunData(target: ExportTarget, view: RunView, onPage: (bytes: number) => void) {
+  const { log, store } = target;
   const latencies = createHistogram({ figures: 3 });
   // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order
   // of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
   const finder = createGapFinder(epochMsOf(view.startedAt));
-  for await (const entry of loggedEntries(log, view)) {
+  for await (const entry of loggedEntries(log, view, await readAttempts(log, view))) {
     if (entry.kind === 'end') continue;
     addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
     while (series.size > maxPoints) {
@@ -80,13 +82,27 @@ export async function readRunData({ log, store }: ExportTarget, view: RunView, o
   };
 }
 
-/** The entries of the newest attempt of each slice. */
-async function* loggedEntries(log: PageLog, { export: name, run }: RunRef): AsyncGenerator<LogEntry> {
+/** The attempts of slices that have started over, by slice number, of a run that is unfinished. */
+async function readAttempts(log: PageLog, { export: name, run, since, until, bounded }: RunView) {
+  const isBounded = bounded === true && since !== null && until !== undefined;
+  const state = await log.exportState(isBounded ? boundedStateName(name, { since, until }) : name);
+  return state?.active?.run === run ? state.active.slices?.attempts : undefined;
+}
+
+/**
+ * The entries of the newest attempt of each slice. `attempts` are those of a run that is unfinished: the newest one may
+ * have no entry yet.
+ */
+async function* loggedEntries(
+  log: PageLog,
+  { export: name, run }: RunRef,
+  attempts: RunSlices['attempts'],
+): AsyncGenerator<LogEntry> {
   const ref = { export: name, run };
   const count = await log.lastSlice(ref);
   if (count === 0) yield* log.entries(ref);
   for (let slice = 1; slice <= count; slice += 1) {
-    let attempt = 1;
+    let attempt = attempts?.[slice] ?? 1;
     while ((await log.last({ ...ref, slice, attempt: attempt + 1 })) !== undefined) attempt += 1;
     yield* log.entries({ ...ref, slice, attempt });
   }

@@ -2,6 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import { asRunId, type EndEntry, type LogEntry, type LoopState, refOf } from '../../../lib/core/model.ts';
+import { findRun } from '../../../lib/operator/run-view.ts';
+import { readRunData } from '../../../lib/operator/run-report/run-data.ts';
 import type { PageLog, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
@@ -14,10 +16,11 @@ import {
   type Bench,
   type BenchOptions,
   completed,
+  failed,
   pagesIn,
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
-import { failsAt, someReports } from '../../support/export/scripted-service.ts';
+import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
 
 /** Five reports on three pages, the last of which is followed by status 204. */
 const aBench = (options: BenchOptions = {}) => anExportBench({ endStatus: 204, ...options });
@@ -159,38 +162,32 @@ describe('of two overlapping invocations, of which one received a page and the o
   });
 });
 
-describe('a log that was changed is not published', () => {
-  type Change = (entries: readonly LogEntry[], end: EndEntry) => readonly LogEntry[];
+describe('a slice that begins again after its end', () => {
+  const bounds = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-01T00:12:00Z'), slice: 'PT3M', parallel: 1 };
+  // The second page and the fourth one were requested with the same cursor, so the pages are in the run twice.
+  const next = [1, 2, 3, 1, 4];
+  const repeats: Script = ({ since, until }) => {
+    const position = since === at('2026-11-01T00:03:00Z') && until !== since ? next.shift() : undefined;
+    return position === undefined ? undefined : aFetchedPage({ reports: 1, nextCursor: cursorAt(position) });
+  };
 
-  it.each<[string, Change, RegExp]>([
-    [
-      'an end after another cursor',
-      (pages, end) => [...pages, { ...end, cursor: null }],
-      /not requested with the cursor/,
-    ],
-    ['an end that leaves a gap', (pages, end) => [...pages, { ...end, page: 5 }], /page 5 follows page 3/],
-    [
-      'an end with other totals',
-      (pages, end) => [...pages, { ...end, totals: { reports: 4, bytes: 9 } }],
-      /the totals of page 4/,
-    ],
-    ['an end of another run', (pages, end) => [...pages, { ...end, run: asRunId('x') }], /belongs to run x/],
-    [
-      'a page after the end',
-      ([first, ...rest], end) => [first, ...rest, end, { ...first, page: 5 }] as LogEntry[],
-      /page 5 follows the end/,
-    ],
-    ['no end', (pages) => pages, /it ends with page 3/],
-  ])('%s', async (_, change, message) => {
-    const bench = aBench();
-    const { exportNext, run } = await exportedPages(bench);
-    await exportNext();
-    const log = Object.assign(Object.create(bench.log) as PageLog, {
-      async *entries(chain: Parameters<PageLog['entries']>[0]) {
-        const entries = await collect(bench.log.entries(chain));
-        yield* change(entries.slice(0, -1), entries.at(-1) as EndEntry);
-      },
-    });
-    await expect(finishRun({ ...bench.deps, log }, { run, execution: 'one' })).rejects.toThrow(message);
+  it('has a new pass, of which status and report show the pages, and is published without those before', async () => {
+    const bench = aBench({ reports: someReports(12), script: repeats });
+    expect(failed(await bench.start(bounds))).toMatchObject({ error: 'RepeatedCursorError', resumable: true });
+    const { store, log, deps } = bench;
+    const [state] = await collect(log.boundedStates(deps.definition.name));
+    const run = { export: deps.definition.name, run: asRunId(state?.active?.run ?? '') };
+    expect(await log.last({ ...run, slice: 2, attempt: 1 })).toMatchObject({ kind: 'end' });
+    const shown = await findRun(asExportTarget(bench), run.run);
+    // Slices 1, 3 and 4, of two pages each. The end of a slice is no page.
+    expect(shown).toMatchObject({ state: 'failed', pages: 6, reports: 9, slices: { done: 3, count: 4 } });
+    let pages = 0;
+    if (shown !== undefined) await readRunData(asExportTarget(bench), shown, () => (pages += 1));
+    expect(pages).toBe(6);
+
+    const result = completed(await bench.with({ script: () => undefined }).start(bounds));
+    expect(result).toMatchObject({ ...run, pages: 8, reports: 12 });
+    expect([...store.objects.keys()].some((key) => key.endsWith('/page-0002.2-000002.xml'))).toBe(true);
+    expect(await log.last({ ...run, slice: 2, attempt: 2 })).toMatchObject({ kind: 'end', page: 3 });
   });
 });

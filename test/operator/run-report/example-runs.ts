@@ -50,6 +50,7 @@ export async function readExample({ status, entries }: ExampleRun, overrides: Pa
   const isOf = (entry: PageEntry, chain: ChainRef) => entry.slice === chain.slice && entry.attempt === chain.attempt;
   const deployed = {
     log: {
+      exportState: async () => undefined,
       // Entries that are generated are of a run with one slice, and are not read before.
       last: async (chain: ChainRef) => (all === undefined ? aPageEntry() : all.findLast((entry) => isOf(entry, chain))),
       lastSlice: async () => Math.max(0, ...(all ?? []).map(({ slice = 0 }) => slice)),
