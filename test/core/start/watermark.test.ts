@@ -1,8 +1,17 @@
 /** How the watermark moves when clocks disagree or runs overlap. */
 
 import { describe, expect, it } from 'vitest';
+import type { Instant, PageEntry, Run } from '../../../lib/core/model.ts';
 import { watermarkAfter } from '../../../lib/core/start/watermark.ts';
-import { anExportDefinition, anExportState, aPageEntry, aRun, at, aWatermark } from '../../support/builders.ts';
+import {
+  anExportDefinition,
+  anExportRequest,
+  anExportState,
+  aPageEntry,
+  aRun,
+  at,
+  aWatermark,
+} from '../../support/builders.ts';
 
 describe('the watermark', () => {
   it.each([
@@ -70,12 +79,15 @@ describe('the watermark', () => {
     expect(watermarkAfter(anExportState(), definition, run, [aPageEntry({ serviceTime })])).toBe(expected);
   });
 
-  it.each([
-    ['the first page was adopted', at('2026-11-20T02:00:01Z')],
-    ['the service sends no Date', null],
-  ])('is our own clock at the start of the run if %s', (_, serviceTime) => {
-    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
-    const first = aPageEntry({ serviceTime, timing: null });
+  const described = anExportRequest({ api: { ...anExportRequest().api, pagination: 'link' } });
+  const timing = { requestedAt: at('2026-11-20T02:00:04Z'), latencyMs: 1 };
+  it.each<[what: string, serviceTime: Instant | null, page: Partial<PageEntry>, run?: Partial<Run>]>([
+    ['the first page was adopted', at('2026-11-20T02:00:01Z'), { timing: null }],
+    ['the service sends no Date', null, { timing: null }],
+    ['requests may have no reports since then', at('2026-11-20T02:00:09Z'), { timing }, { request: described }],
+  ])('is our own clock at the start of the run if %s', (_, serviceTime, page, ofRun = {}) => {
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z'), ...ofRun });
+    const first = aPageEntry({ serviceTime, ...page });
     expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe(run.startedAt);
   });
 });

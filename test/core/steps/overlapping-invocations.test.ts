@@ -39,45 +39,37 @@ const abandon = ({ deps, store }: Bench, run: RunId) =>
   abandonRun({ ...deps, store }, { export: deps.definition.name, run, since: at('1970-01-01T00:00:00Z') });
 
 describe('FinishRun', () => {
-  it('finishes the run that it was invoked for, and no other that its execution has begun since', async () => {
-    const bench = anExportBench({ reports: [] });
-    const old = await exported(bench, 'one');
+  /** As after a rejected cursor, which starts the run over in the same execution. */
+  async function replaceRun(bench: Bench, run: RunId): Promise<RunId> {
     const state = await bench.state();
-    // As after a rejected cursor, which starts the run over in the same execution.
-    const newer = asRunId(`${old}0`);
-    const active = state.active && { ...state.active, run: newer };
+    const newer = asRunId(`${run}0`);
+    const active = state.active && { ...state.active, run: newer, completion: undefined };
     await bench.log.replaceState({ ...state, version: state.version + 1, active });
-    await expect(finishRun(bench.deps, { run: old, execution: 'one' })).rejects.toMatchObject({
-      name: 'RunSupersededError',
-    });
-    expect((await bench.state()).active?.run).toBe(newer);
-    expect(manifestsIn(bench)).toEqual([]);
-  });
+    return newer;
+  }
 
-  it('does not touch a run that replaced its own during the invocation', async () => {
-    const bench = anExportBench({ reports: [] });
-    const old = await exported(bench, 'one');
-    let newer: RunId | undefined;
-    const store = {
-      ...bench.store,
-      async putDocument(...written: Parameters<typeof bench.store.putDocument>) {
-        await bench.store.putDocument(...written);
-        const state = await bench.state();
-        // The same execution now owns another run.
-        newer = asRunId(`${old}0`);
-        const active = state.active && { ...state.active, run: newer, completion: undefined };
-        await bench.log.replaceState({ ...state, version: state.version + 1, active });
-      },
-    };
-    await expect(finishRun({ ...bench.deps, store }, { run: old, execution: 'one' })).rejects.toMatchObject({
-      name: 'RunSupersededError',
-      message: expect.stringContaining(`has replaced run ${old}`) as unknown as string,
-    });
-    const state = await bench.state();
-    expect(state.active?.run).toBe(newer);
-    expect(state.lastCompleted).toBeUndefined();
-    expect(state.watermark).toBeUndefined();
-  });
+  it.each(['before', 'during'])(
+    'finishes no other run than its own, which was replaced %s the invocation',
+    async (when) => {
+      const bench = anExportBench({ reports: [] });
+      const old = await exported(bench, 'one');
+      if (when === 'before') await replaceRun(bench, old);
+      const store = {
+        ...bench.store,
+        async putDocument(...written: Parameters<typeof bench.store.putDocument>) {
+          await bench.store.putDocument(...written);
+          await replaceRun(bench, old);
+        },
+      };
+      await expect(finishRun({ ...bench.deps, store }, { run: old, execution: 'one' })).rejects.toMatchObject({
+        name: 'RunSupersededError',
+        message: expect.stringContaining(`has replaced run ${old}`) as unknown as string,
+      });
+      const { active, lastCompleted, watermark } = await bench.state();
+      expect([active?.run, lastCompleted, watermark]).toEqual([`${old}0`, undefined, undefined]);
+      expect(manifestsIn(bench)).toHaveLength(when === 'before' ? 0 : 1);
+    },
+  );
 });
 
 describe('two FinishRun invocations of one execution', () => {
@@ -224,63 +216,47 @@ describe('BeginRun', () => {
   });
 
   describe('of an execution whose run is over', () => {
-    /** Exports and publishes the run of a new execution. */
-    async function complete(bench: Bench, execution: string, input: object = {}): Promise<void> {
-      const run = await exported(bench, execution, input);
-      await finishRun(bench.deps, { run, execution });
-    }
-    const fail = (bench: Bench, execution: string, error: string) =>
-      failRun(bench.deps, { failure: { Error: error, Cause: 'x' }, execution });
-    const resumeLate = async (bench: Bench, input: object) => {
-      const before = await bench.state();
-      const begun = await beginRun(bench.deps, { input, execution: 'late' });
-      expect(begun).toMatchObject({ next: 'skip' });
-      expect(await bench.state()).toEqual(before);
-      return begun;
-    };
-    const input = { restart: true };
-
-    it('begins no other run once it has completed one', async () => {
-      const bench = anExportBench({ reports: [] });
-      await complete(bench, 'late', input);
-      expect(await resumeLate(bench, input)).toMatchObject({
-        reason: 'this execution has had its run, and begins no other',
-      });
-      await complete(bench, 'another');
-      await resumeLate(bench, input);
-    });
-
-    it('begins no other run once it has failed for good', async () => {
-      const bench = anExportBench();
-      await runOf(bench, 'late', input);
-      await fail(bench, 'late', 'RepeatedCursorError');
+    const finish = async (bench: Bench, run: RunId, execution = 'late') =>
+      void (await finishRun(bench.deps, { run, execution }));
+    const fail = async (bench: Bench) => {
+      const failure = { Error: 'RepeatedCursorError', Cause: 'x' };
+      await failRun(bench.deps, { failure, execution: 'late' });
       expect((await bench.state()).active).toBeUndefined();
-      await resumeLate(bench, input);
-    });
+    };
 
-    it('begins no other run once an operator has abandoned its run', async () => {
-      const bench = anExportBench();
-      const run = await runOf(bench, 'late', input);
-      await abandon(bench, run);
-      expect(await resumeLate(bench, input)).toMatchObject({ reason: expect.stringContaining('begins no other') });
+    it.each<[how: string, end: (bench: Bench, run: RunId) => Promise<void>]>([
+      ['it has completed one', finish],
+      [
+        'it has completed one, and another execution the next one',
+        async (bench, run) => {
+          await finish(bench, run);
+          await finish(bench, await exported(bench, 'another'), 'another');
+        },
+      ],
+      ['it has failed for good', fail],
+      ['an operator has abandoned its run', async (bench, run) => void (await abandon(bench, run))],
+    ])('begins no other run once %s', async (_, end) => {
+      const bench = anExportBench({ reports: [] });
+      await end(bench, await exported(bench, 'late', { restart: true }));
+      const before = await bench.state();
+      const reason = 'this execution has had its run, and begins no other';
+      expect(await beginRun(bench.deps, { input: { restart: true }, execution: 'late' })).toMatchObject({ reason });
+      expect(await bench.state()).toEqual(before);
     });
 
     it('begins no bounded run that it has published', async () => {
       const bench = anExportBench({ reports: [] });
       const bounds = { since: at('2026-10-01T00:00:00Z'), until: at('2026-10-03T00:00:00Z') };
-      const definition = boundedDefinition(bench.deps.definition, bounds);
-      const deps = { ...bench.deps, definition };
+      const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, bounds) };
       const loop = await begin(bench.deps, 'late', bounds);
-      const run = asRunId(loop.run);
       await exportPage(deps, { loop, execution: 'late' });
-      await finishRun(deps, { run, execution: 'late' });
-      for (const again of [{}, { again: true }]) {
-        expect(await beginRun(bench.deps, { input: { ...bounds, ...again }, execution: 'late' })).toMatchObject({
-          next: 'skip',
-        });
+      await finishRun(deps, { run: asRunId(loop.run), execution: 'late' });
+      for (const again of [undefined, true]) {
+        const command = { input: { ...bounds, again }, execution: 'late' };
+        expect(await beginRun(bench.deps, command)).toMatchObject({ next: 'skip' });
       }
-      expect(await bench.log.exportState(definition.stateName)).toMatchObject({ lastCompleted: { result: { run } } });
-      expect(await collect(bench.log.boundedStates(definition.name))).toHaveLength(1);
+      const states = await collect(bench.log.boundedStates(bench.deps.definition.name));
+      expect(states).toMatchObject([{ lastCompleted: { result: { run: loop.run } } }]);
     });
   });
 

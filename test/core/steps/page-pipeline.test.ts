@@ -1,4 +1,4 @@
-/** Several pages in one invocation: prefetched, committed in order, with the same result as one by one. */
+/** Several pages in one invocation: requested ahead, committed in order, with the same result as one by one. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
@@ -13,72 +13,72 @@ import {
   type Bench,
   type BenchOptions,
   completed,
-  cutOffAt,
   loggedPages,
   manifestsOf,
-  reportIdsOf,
 } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAt, someReports } from '../../support/export/scripted-service.ts';
 
 const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
-  anExportBench({ reports: someReports(9), size: 2, ...options, limits: { pagesPerInvocation, ...options.limits } });
+  anExportBench({ reports: someReports(9), ...options, limits: { pagesPerInvocation, ...options.limits } });
+
+type Changes = Pick<Invocation, 'hasTime' | 'retryAfterDeadline'> &
+  Partial<Pick<StepDependencies, 'store' | 'log' | 'service'>> &
+  Partial<Pick<Runtime, 'now' | 'sleep'>>;
 
 /** One invocation of ExportPage, after BeginRun. */
-async function invoke(
-  bench: Bench,
-  command: Pick<Invocation, 'hasTime' | 'retryAfterDeadline'> &
-    Partial<Pick<StepDependencies, 'store' | 'log' | 'service'>> &
-    Partial<Pick<Runtime, 'now' | 'sleep'>> = {},
-): Promise<ExportPageOutcome> {
+async function invoke(bench: Bench, changes: Changes = {}): Promise<ExportPageOutcome> {
   const loop = await begin(bench.deps, 'one');
   const { runtime } = bench.deps;
-  const { now, sleep, hasTime, retryAfterDeadline, ...adapters } = command;
-  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, ...(now && { now }), ...(sleep && { sleep }) } };
+  const { now = runtime.now, sleep = runtime.sleep, hasTime, retryAfterDeadline, ...adapters } = changes;
+  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, now, sleep } };
   return await exportPage(deps, { loop, execution: 'one', hasTime, retryAfterDeadline });
 }
 
-/** A store that records what happens to it, and stores a page only once it is released. */
-function slowStore(bench: Bench) {
-  const calls: string[] = [];
-  const held = new Map<number, PromiseWithResolvers<void>>();
-  const gateOf = (page: number) => held.get(page) ?? held.set(page, Promise.withResolvers<void>()).get(page);
-  const store = withSpools(bench.store, ({ fill, put }, { page }) => ({
+/** Steps that wait until the test lets them pass, by page. */
+function gates() {
+  const all = new Map<number, PromiseWithResolvers<void>>();
+  const gateOf = (page: number) => {
+    const gate = all.get(page) ?? Promise.withResolvers<void>();
+    all.set(page, gate);
+    return gate;
+  };
+  return {
+    pass: async (page: number) => await gateOf(page).promise,
+    open: (...pages: readonly number[]) => pages.forEach((page) => gateOf(page).resolve()),
+  };
+}
+
+/** A store that keeps back each page that is received until its gate is open. */
+const storeBehind = (bench: Bench, { pass }: ReturnType<typeof gates>) =>
+  withSpools(bench.store, ({ fill }, { page }) => ({
     async fill(body) {
-      calls.push(`page ${page} arrives`);
       await fill(body);
-      calls.push(`page ${page} is received`);
-      await gateOf(page)?.promise;
-    },
-    async put(received) {
-      const result = await put(received);
-      calls.push(`page ${page} is stored`);
-      return result;
+      await pass(page);
     },
   }));
-  return { store, calls, release: (page: number) => gateOf(page)?.resolve() };
-}
 /** The service, except that the body of the page at `cursor` fails as `fail` does. */
 const failingBody = (bench: Bench, cursor: PageRequest['cursor'], fail: () => Promise<never>): ReportService => ({
-  async fetch(request, options) {
-    if (request.cursor !== cursor) return await bench.service.fetch(request, options);
-    return await bench.service.fetch(request, { ...options, sink: fail });
-  },
+  fetch: async (request, options) =>
+    await bench.service.fetch(request, request.cursor === cursor ? { ...options, sink: fail } : options),
 });
 const untilAborted = (_: number, signal?: AbortSignal) =>
   new Promise<void>((_, reject) => {
     signal?.addEventListener('abort', () => reject(signal.reason));
   });
-/** Lets every promise settle that does not wait for the test. */
-const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
+/** Lets everything happen that does not wait for the test. */
+const settled = async () => {
+  for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate);
+};
+const reset = async () => {
+  throw new ExportError('ServiceUnavailableError', 'connection reset');
+};
+const logWith = (bench: Bench, append: PageLog['append']): PageLog => ({ ...bench.log, append });
 
 describe('an invocation of several pages', () => {
   it('exports the whole run in one iteration, with the same result as page by page', async () => {
-    const bench = manyPages();
-    const result = completed(await bench.start());
-    expect(result).toMatchObject({ pages: 5, reports: 9 });
-    expect(reportIdsOf(bench, result.manifest)).toEqual(someReports(9).map(({ id }) => id));
-    const plain = anExportBench({ reports: someReports(9), size: 2 });
+    const [bench, plain] = [manyPages(), manyPages({}, 1)];
+    expect(completed(await bench.start())).toMatchObject({ pages: 5, reports: 9 });
     await plain.start();
     const pagesOf = (each: Bench) =>
       manifestsOf(each).map(({ pages }) => pages.map((page) => ({ ...page, key: page.key.slice(-15) })));
@@ -86,49 +86,44 @@ describe('an invocation of several pages', () => {
     expect(bench.service.requests).toHaveLength(5);
   });
 
-  it('exports at most pagesPerInvocation pages, and returns the next page to export', async () => {
+  it('exports at most pagesPerInvocation pages, and none that it has no time for', async () => {
     const bench = manyPages({}, 2);
     expect(await invoke(bench)).toMatchObject({ next: 'page', page: 3, iterations: 1 });
     expect(await loggedPages(bench)).toEqual([1, 2]);
     expect(bench.service.requests).toHaveLength(2);
-    expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
-  });
-
-  it('starts no page that it has no time for', async () => {
-    const bench = manyPages();
+    const hurried = manyPages();
     let left = 2;
-    expect(await invoke(bench, { hasTime: () => left-- > 0 })).toMatchObject({ next: 'page' });
-    expect((await loggedPages(bench)).length).toBeLessThan(5);
-    expect(bench.service.requests).toHaveLength((await loggedPages(bench)).length);
+    expect(await invoke(hurried, { hasTime: () => left-- > 0 })).toMatchObject({ next: 'page' });
+    const logged = await loggedPages(hurried);
+    expect(logged.length).toBeLessThan(5);
+    expect(hurried.service.requests).toHaveLength(logged.length);
   });
 
-  it('requests the next page while the current one is being stored, and no more than that', async () => {
+  it('requests the next page while the current one arrives, is stored and is logged, and stores them in order', async () => {
     const bench = manyPages();
-    const slow = slowStore(bench);
-    const invoked = invoke(bench, { store: slow.store });
+    const [received, logged] = [gates(), gates()];
+    const log = logWith(bench, async (entry) => {
+      await logged.pass(entry.page);
+      return await bench.log.append(entry);
+    });
+    const invoked = invoke(bench, { store: storeBehind(bench, received), log });
+    received.open(2);
     await settled();
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2)]);
-    // Page 2 may be received completely, but page 1 becomes visible first.
-    expect(slow.calls.toSorted()).toEqual([
-      'page 1 arrives',
-      'page 1 is received',
-      'page 2 arrives',
-      'page 2 is received',
-    ]);
-    expect([...bench.store.objects.keys()]).toEqual([]);
-
-    slow.release(1);
+    expect(bench.store.objects.size).toBe(0);
+    received.open(1);
     await settled();
-    expect(await loggedPages(bench)).toEqual([1]);
+    // Page 1 is stored, so two others may be in flight. None of them is stored before page 1 is logged.
+    expect(bench.store.objects.size).toBe(1);
     expect(bench.service.requests).toHaveLength(3);
-    for (const page of [5, 4, 3, 2]) slow.release(page);
+    received.open(3, 4, 5);
+    logged.open(5, 4, 3, 2, 1);
     expect(await invoked).toMatchObject({ next: 'finish' });
-    expect(slow.calls.filter((call) => call.endsWith('is stored'))).toEqual(
-      [1, 2, 3, 4, 5].map((page) => `page ${page} is stored`),
-    );
+    expect([...bench.store.objects.keys()].map((key) => key.slice(-6, -4))).toEqual(['01', '02', '03', '04', '05']);
+    expect(await loggedPages(bench)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('stores no page after one that cannot be stored', async () => {
+  it('stores no page after one that cannot be stored, and the next start continues there', async () => {
     const bench = manyPages();
     const full = withSpools(bench.store, ({ put }, { page }) => ({
       async put(received) {
@@ -137,9 +132,28 @@ describe('an invocation of several pages', () => {
       },
     }));
     await expect(invoke(bench, { store: full })).rejects.toThrow('the disk is full');
-    expect(await loggedPages(bench)).toEqual([1]);
-    expect([...bench.store.objects.keys()]).toHaveLength(1);
-    expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
+    expect([await loggedPages(bench), bench.store.objects.size]).toEqual([[1], 1]);
+    expect(completed(await bench.start()).pages).toBe(5);
+  });
+
+  it('logs no page after one that cannot be logged, and throws only once nothing is in flight', async () => {
+    const bench = manyPages();
+    const received = gates();
+    const log = logWith(bench, async ({ page }) => {
+      throw new ExportError('ServiceUnavailableError', `page ${page} cannot be logged`);
+    });
+    let isOver = false;
+    const invoked = invoke(bench, { store: storeBehind(bench, received), log }).finally(() => {
+      isOver = true;
+    });
+    invoked.catch(() => {});
+    received.open(1);
+    await settled();
+    expect(isOver).toBe(false);
+    received.open(2, 3);
+    await expect(invoked).rejects.toThrow('page 1 cannot be logged');
+    expect(await loggedPages(bench)).toEqual([]);
+    expect(completed(await bench.start()).pages).toBe(5);
   });
 
   it.each(['ServiceUnavailableError', 'ContractError'] as const)(
@@ -157,33 +171,16 @@ describe('an invocation of several pages', () => {
     expect(await loggedPages(bench)).toEqual([1, 2]);
   });
 
-  it('stores no page after the one at which repeating cursors are detected', async () => {
-    const repeatingCursors = (plain: PageRequest) => {
-      const at = Number.parseInt(plain.cursor?.slice(-12) ?? '0', 16);
-      return aFetchedPage({ nextCursor: cursorAt(at === 6 ? 2 : at + 2) });
-    };
-    const [bench, plain] = [25, 1].map((pages) =>
-      manyPages({ script: repeatingCursors, limits: { maxPages: 50 } }, pages),
-    );
-    for (const each of [bench, plain]) {
-      expect(await each?.start()).toMatchObject({
-        status: 'failed',
-        failed: { error: 'RepeatedCursorError', pages: 7 },
-      });
-      expect([...(each?.store.objects.keys() ?? [])]).toHaveLength(7);
-    }
-  });
-
-  it('requests nothing after a prefetched page that has failed', async () => {
+  it('requests nothing after a page that was requested ahead and has failed', async () => {
     const bench = manyPages();
-    const slow = slowStore(bench);
-    const service = failingBody(bench, cursorAt(2), async () => {
-      throw new ExportError('ServiceUnavailableError', 'connection reset');
+    const received = gates();
+    const invoked = invoke(bench, {
+      store: storeBehind(bench, received),
+      service: failingBody(bench, cursorAt(2), reset),
     });
-    const invoked = invoke(bench, { store: slow.store, service });
     invoked.catch(() => {});
     await settled();
-    slow.release(1);
+    received.open(1);
     await expect(invoked).rejects.toThrow('connection reset');
     expect(await loggedPages(bench)).toEqual([1]);
     expect(bench.service.requests).toHaveLength(2);
@@ -195,7 +192,7 @@ describe('an invocation of several pages', () => {
     [600, -3_600_000],
     [600, 3_600_000],
   ])(
-    'honors a Retry-After of %d s of a prefetched page, although the page before it fails and the clock is set by %d ms',
+    'honors a Retry-After of %d s of a page that was requested ahead, although the page before it fails and the clock is set by %d ms',
     async (seconds, setMs) => {
       const gate = Promise.withResolvers<void>();
       let offsetMs = 0;
@@ -203,11 +200,10 @@ describe('an invocation of several pages', () => {
       const service = failingBody(bench, null, async () => {
         await gate.promise;
         offsetMs = setMs;
-        throw new ExportError('ServiceUnavailableError', 'connection reset');
+        return await reset();
       });
       const now = () => bench.deps.runtime.now() + offsetMs;
-      const retryAfterDeadline = Number.POSITIVE_INFINITY;
-      const invoked = invoke(bench, { service, retryAfterDeadline, sleep: untilAborted, now });
+      const invoked = invoke(bench, { service, retryAfterDeadline: Infinity, sleep: untilAborted, now });
       await settled();
       gate.resolve();
       expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: seconds, page: 1, waits: 1 });
@@ -217,75 +213,11 @@ describe('an invocation of several pages', () => {
   it('adopts every page that is stored but not logged, without requesting it', async () => {
     const bench = manyPages();
     expect(await invoke(bench)).toMatchObject({ next: 'finish' });
-    const { length: requested } = bench.service.requests;
     // The log as it was before the first page.
     const log = createMemoryLog();
     await log.replaceState({ ...(await bench.state()), version: 1 });
     expect(await invoke(bench, { log })).toMatchObject({ next: 'finish' });
-    expect(bench.service.requests).toHaveLength(requested);
-  });
-
-  it('continues after the page that an earlier attempt has stored, without requesting it again', async () => {
-    const { bench, resume } = cutOffAt('before the page is logged', {
-      reports: someReports(9),
-      limits: { pagesPerInvocation: 25 },
-    });
-    await invoke(bench).catch(() => {});
-    resume();
-    expect([...bench.store.objects.keys()]).toHaveLength(1);
-    expect(await loggedPages(bench)).toEqual([]);
-    const requested = bench.service.requests.length;
-    expect(await invoke(bench)).toMatchObject({ next: 'finish' });
-    const afterwards = bench.service.requests.slice(requested).map(({ cursor }: PageRequest) => cursor);
-    expect(afterwards).toEqual([2, 4, 6, 8].map(cursorAt));
-  });
-
-  it('stores a page only once its predecessor is logged, and requests the next ones meanwhile', async () => {
-    const bench = manyPages();
-    const gates = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
-    const appended: number[] = [];
-    const log: PageLog = {
-      ...bench.log,
-      async append(entry) {
-        appended.push(entry.page);
-        await gates[entry.page]?.promise;
-        return await bench.log.append(entry);
-      },
-    };
-    const invoked = invoke(bench, { log });
-    await settled();
-    expect([...bench.store.objects.keys()]).toHaveLength(1);
-    // The first page is stored, so two others may be in flight.
-    expect(bench.service.requests).toHaveLength(3);
-    expect(appended).toEqual([1]);
-    for (const gate of gates) gate.resolve();
-    expect(await invoked).toMatchObject({ next: 'finish' });
-    expect(appended).toEqual([1, 2, 3, 4, 5]);
-    expect(await loggedPages(bench)).toEqual([1, 2, 3, 4, 5]);
-  });
-
-  it('logs no page after one that cannot be logged, and throws only once nothing is in flight', async () => {
-    const bench = manyPages();
-    const slow = slowStore(bench);
-    const log: PageLog = {
-      ...bench.log,
-      async append({ page }) {
-        if (page === 1) throw new ExportError('ServiceUnavailableError', 'the log is unavailable');
-        throw new Error(`page ${page} is logged`);
-      },
-    };
-    let isOver = false;
-    const invoked = invoke(bench, { store: slow.store, log }).finally(() => {
-      isOver = true;
-    });
-    invoked.catch(() => {});
-    slow.release(1);
-    await settled();
-    expect(isOver).toBe(false);
-    for (const page of [2, 3]) slow.release(page);
-    await expect(invoked).rejects.toThrow('the log is unavailable');
-    expect(await loggedPages(bench)).toEqual([]);
-    expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
+    expect(bench.service.requests).toHaveLength(5);
   });
 
   it('continues with the next cursor of the page that another attempt has stored', async () => {
@@ -310,12 +242,12 @@ describe('an invocation of several pages', () => {
 
   it('stops at the next page if its run is abandoned meanwhile', async () => {
     const bench = manyPages();
-    const slow = slowStore(bench);
-    const invoked = invoke(bench, { store: slow.store });
+    const received = gates();
+    const invoked = invoke(bench, { store: storeBehind(bench, received) });
     await settled();
     const { active, ...idle } = await bench.state();
     await bench.log.replaceState({ ...idle, version: idle.version + 1 });
-    for (const page of [1, 2, 3, 4, 5]) slow.release(page);
+    received.open(1, 2, 3, 4, 5);
     await expect(invoked).rejects.toMatchObject({ name: 'RunSupersededError' });
     const logged = active === undefined ? [] : await collect(bench.log.entries(active));
     expect(logged.length).toBeLessThanOrEqual(2);

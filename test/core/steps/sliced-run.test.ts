@@ -3,12 +3,13 @@
 import { describe, expect, it } from 'vitest';
 import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
-import { asRunId, type ExportDefinition, type ExportState, type LoopState } from '../../../lib/core/model.ts';
-import type { PageRequest, PageStore, ReportService, Runtime } from '../../../lib/core/ports.ts';
+import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
+import type { PageRequest, PageStore, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import { aFetchedPage, at, someLimits } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, at, someLimits, withSpools } from '../../support/builders.ts';
 import {
   anExportBench,
   begin,
@@ -18,30 +19,54 @@ import {
   failed,
   manifestsIn,
   pagesIn,
-  reportIdsOf,
 } from '../../support/export/export-bench.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
-import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
+import { completes, fails, skips, type Start, tell } from '../../support/export/stories.ts';
 
 const minute = 60_000;
 /** Twelve reports, a minute apart, from here on. */
 const since = at('2026-11-01T00:00:00Z');
 const until = at('2026-11-01T00:12:00Z');
-const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => `r${from + index}`);
-const all = ids(1, 12);
 const bounds = { since, until };
 /** Four slices of three reports: two pages each. */
 const sliced = { ...bounds, parallel: 2, slice: 'PT3M' };
+const one = { ...sliced, parallel: 1 };
+const four = { ...sliced, parallel: 4 };
+const whole = completes({ bounded: true, reports: 12 });
 
 const aBench = (options: BenchOptions = {}) => anExportBench({ reports: someReports(12), ...options });
+type Story = [what: string, first: BenchOptions, ...starts: Start[]];
+const tellOfTwelve = async (first: BenchOptions, ...starts: Start[]) =>
+  await tell({ reports: someReports(12), ...first }, ...starts);
 
 const isProof = (request: Pick<PageRequest, 'since' | 'until'>) => request.since === request.until;
-const stateOf = async ({ log, deps }: Bench, of = bounds) =>
-  await log.exportState(boundedStateName(deps.definition.name, of));
+const stateOf = async ({ log, deps }: Bench) => await log.exportState(boundedStateName(deps.definition.name, bounds));
 /** Which of the slices of three minutes is requested; 0: a proof. */
 const sliceIn = (request: PageRequest): number =>
   isProof(request) ? 0 : 1 + (Date.parse(request.since) - Date.parse(since)) / (3 * minute);
+const fileOf = ({ key }: { readonly key: string }) => key.slice(key.lastIndexOf('/') + 1);
+
+const answers: Script = () => undefined;
+/** Fails requests for pages that `matches`. */
+const failing =
+  (name: ErrorName, matches: (request: PageRequest) => boolean, retryAfterSeconds?: number): Script =>
+  (request) => {
+    if (isProof(request) || !matches(request)) return undefined;
+    throw new ExportError(name, `${name} of ${request.label}`, { retryAfterSeconds });
+  };
+const inSlice = (slice: number) => (request: PageRequest) => sliceIn(request) === slice;
+const withCursor = ({ cursor }: PageRequest) => cursor !== null;
+const rejected = failing('CursorRejectedError', withCursor);
+/** Answers proofs with `proof`, and pages with `page`. */
+const answering =
+  (proof: Script, page: Script = answers): Script =>
+  (request, nth) =>
+    (isProof(request) ? proof : page)(request, nth);
+const rejectsProof: Script = () => {
+  throw new ExportError('RequestRejectedError', 'lt must be after gte');
+};
+const errorDocument: Script = () => aFetchedPage({ reports: 0, documentRoot: 'error', nextCursor: null });
 
 /** A bounded run that has begun, and an invocation of ExportPage that has time for one page of each slice. */
 async function begunRun(bench: Bench, input: object) {
@@ -52,32 +77,8 @@ async function begunRun(bench: Bench, input: object) {
   return { deps, begun, invoke };
 }
 
-/** Fails requests that `matches`, until `until` says so. */
-const failing =
-  (name: ErrorName, matches: (request: PageRequest) => boolean, details: { retryAfterSeconds?: number } = {}): Script =>
-  (request) => {
-    if (!isProof(request) && matches(request)) throw new ExportError(name, `${name} of ${request.label}`, details);
-    return undefined;
-  };
-
 describe('a run with several slices', () => {
-  it('is published once, with its pages in the order of slices, and their bounds', async () => {
-    const bench = aBench();
-    const result = completed(await bench.start(sliced));
-    expect(result).toMatchObject({ ...bounds, bounded: true, pages: 8, reports: 12 });
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-    const manifest = bench.manifest(result.manifest);
-    expect(manifest.pages.map(({ page }) => page)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-    expect(manifest.pages.map(({ key }) => key.slice(key.lastIndexOf('/') + 1)).slice(0, 3)).toEqual([
-      'page-0001-000001.xml',
-      'page-0001-000002.xml',
-      'page-0002-000001.xml',
-    ]);
-    const { bytes: _, ...third } = (manifest.slices as { bytes: number }[])[2] ?? { bytes: 0 };
-    expect(third).toEqual({ since: '2026-11-01T00:06:00Z', until: '2026-11-01T00:09:00Z', pages: 2, reports: 3 });
-  });
-
-  it('lasts from the earliest first page to the latest last page, whichever slices these are of', async () => {
+  it('is published once, with its pages in the order of slices, their bounds and their times', async () => {
     const bench = aBench();
     const { fetch } = bench.service;
     const service: ReportService = {
@@ -88,429 +89,425 @@ describe('a run with several slices', () => {
       }),
     };
     Object.assign(bench.deps, { service });
-    const { manifest } = completed(await bench.start(sliced));
-    expect(bench.manifest(manifest)).toMatchObject({
+    const result = completed(await bench.start(sliced));
+    expect(result).toMatchObject({ ...bounds, bounded: true, pages: 8, reports: 12 });
+    const manifest = bench.manifest(result.manifest);
+    expect(manifest).toMatchObject({
       serviceStartedAt: '2026-11-20T02:05:00Z',
       serviceCompletedAt: '2026-11-20T02:08:01Z',
     });
+    const [first, , second] = ['page-0001-000001.xml', 'page-0001-000002.xml', 'page-0002-000001.xml'];
+    expect([manifest.pages[0], manifest.pages[2]].map((page) => page && fileOf(page))).toEqual([first, second]);
+    const third = { since: '2026-11-01T00:06:00Z', until: '2026-11-01T00:09:00Z', pages: 2, reports: 3 };
+    expect(manifest).toMatchObject({ slices: [{}, {}, third, {}] });
+    const exported = bench.events.filter(({ event }) => event === 'page-exported');
+    expect(exported[0]).toMatchObject({ page: 1, slice: 1, slices: { done: 0, count: 4 } });
+    expect(exported.at(-1)).toMatchObject({ page: 2, slices: { done: 4, count: 4 }, totalPages: 8, totalReports: 12 });
   });
 
-  it('walks `parallel` slices at the same time, the oldest first', async () => {
+  it('walks `parallel` slices at the same time, the oldest first, and holds a slot for each', async () => {
     const bench = aBench();
     const { fetch } = bench.service;
     const walked: string[] = [];
-    let [now, most] = [0, 0];
+    const most = { requests: 0, slots: 0 };
+    let now = 0;
     const service: ReportService = {
       async fetch(request, options) {
         if (request.cursor === null && !isProof(request)) walked.push(request.since);
         now += 1;
-        most = Math.max(most, now);
+        most.requests = Math.max(most.requests, now);
+        most.slots = Math.max(most.slots, record.current()?.length ?? 0);
         await new Promise(setImmediate);
         now -= 1;
         return await fetch(request, options);
       },
     };
-    Object.assign(bench.deps, { service });
+    const record = createMemorySlotStore();
+    const slots = createPageSlots({ record, limit: 3, runtime: bench.deps.runtime });
+    Object.assign(bench.deps, { service, slots });
     completed(await bench.start({ ...sliced, slice: 'PT1M', parallel: 3 }));
     expect(walked).toEqual(someReports(12).map(({ date }) => instantOf(Date.parse(date))));
-    expect(most).toBe(3);
+    expect(most).toEqual({ requests: 3, slots: 3 });
+    expect(record.current()).toEqual([]);
   });
 
-  it('exports as many pages of a slice in an invocation as pagesPerInvocation says', async () => {
-    const bench = aBench();
-    await bench.start({ ...sliced, parallel: 4 });
-    const exported = bench.events.filter(({ event }) => event === 'page-exported');
-    expect(exported[0]).toMatchObject({ page: 1, slice: 1, slices: { done: 0, count: 4 } });
-    expect(exported.at(-1)).toMatchObject({ page: 2, slices: { done: 4, count: 4 }, totalPages: 8, totalReports: 12 });
-    const pagesOfFirstInvocation = bench.events.slice(0, 6).flatMap((event) => ('page' in event ? [event.page] : []));
-    expect(pagesOfFirstInvocation.slice(1, 5)).toEqual([1, 1, 1, 1]);
-  });
-
-  it('has an open last slice without an upper bound, with which it ends', async () => {
-    const bench = aBench({ definition: { slicing: { parallel: 4, lengthMs: 60 * 24 * minute } } });
-    const result = completed(await bench.start({ since: '2026-10-30T12:00:00Z' }));
-    expect(result).toMatchObject({ watermark: '2026-11-20T01:59:59Z' });
-    expect(result.bounded).toBeUndefined();
-    const { slices } = bench.manifest(result.manifest) as unknown as {
-      slices: { since: string; until: string | null }[];
-    };
-    expect([slices[0]?.since, slices[1]?.since, slices.at(-1)?.until]).toEqual([
-      '2026-10-30T12:00:00Z',
-      '2026-10-31T00:00:00Z',
-      null,
-    ]);
-    expect(bench.service.requests.filter((request) => request.until === undefined)).toHaveLength(1);
-  });
-
-  it('looks as today if it has one slice, and asks for no proof', async () => {
-    const definition: Partial<ExportDefinition> = { slicing: { parallel: 8, lengthMs: 90 * 24 * 60 * minute } };
-    const [one, today] = [aBench({ definition }), aBench()];
-    for (const bench of [one, today]) completed(await bench.start({ since: '2026-10-30T12:00:00Z' }));
-    const namesOf = (bench: Bench) => pagesIn(bench).map((key) => key.slice(key.lastIndexOf('/')));
-    expect(namesOf(one)).toEqual(namesOf(today));
-    const requestsOf = ({ service }: Bench) =>
-      service.requests.map((each) => ({ ...each, request: undefined, beforeSend: undefined }));
-    expect(requestsOf(one)).toEqual(requestsOf(today));
-  });
-
-  it('is resumed after its last pages, with the same slices, by a start with another parallel', async () => {
-    let isDown = true;
-    const bench = aBench({ script: failing('RequestRejectedError', (request) => isDown && request.cursor !== null) });
-    expect(failed(await bench.start(sliced))).toMatchObject({ pages: 4, resumable: true, bounded: true });
-    isDown = false;
-    const before = (await stateOf(bench))?.active?.slices;
-    expect(failed(await bench.start({ ...sliced, slice: 'PT4M' })).message).toMatch(
-      /slices were 3 minutes long.*A run keeps its slices/,
-    );
-    const requests = bench.service.requests.length;
-    const result = completed(await bench.start({ ...sliced, parallel: 4 }));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-    expect(bench.service.requests.length - requests).toBe(4);
-    expect(before).toMatchObject({ count: 4, lengthMs: 3 * minute, parallel: 2 });
-  });
-
-  it('counts the pages of all slices for maxPages', async () => {
-    const definition = { slicing: { parallel: 2, lengthMs: 24 * 60 * minute } };
-    const bench = aBench({ definition, limits: { maxPages: 3 }, reports: someReports(6) });
-    const end = failed(await bench.start({ since: '2026-10-30T12:00:00Z' }));
-    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true });
-    expect(end.message).toContain('the limit of 3 pages (maxPages)');
-    completed(await bench.with({ definition, limits: { maxPages: 100 }, reports: someReports(6) }).start());
-  });
-
-  it.each([
-    [4, 'PT4M'],
-    [16, 'PT4M'],
-    [16, 'PT1M'],
-  ])('has no more pages than maxPages, with %i slices of %s at the same time', async (parallel, slice) => {
-    // It ends at 00:24.
-    const definition = { lagMs: Date.UTC(2026, 10, 20, 2) - Date.UTC(2026, 10, 1, 0, 24) };
-    const options = (maxPages: number) => ({
-      definition,
-      limits: { maxPages, pagesPerInvocation: 1_000 },
-      size: 1,
-      reports: someReports(24),
-    });
-    const bench = aBench(options(20));
-    const end = failed(await bench.start({ since, parallel, slice }));
-    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 20, resumable: true });
-    expect(completed(await bench.with(options(24)).start({ parallel })).pages).toBe(24);
-  });
-
-  it('compares expect.minReports with the sum of its slices', async () => {
-    const definition = (minReports: number) => ({
-      expect: { minReports },
-      slicing: { parallel: 2, lengthMs: 24 * 60 * minute },
-    });
-    const start = { since: '2026-10-30T12:00:00Z' };
-    completed(await aBench({ definition: definition(12) }).start(start));
-    const end = failed(await aBench({ definition: definition(13) }).start(start));
-    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: false });
-    expect(end.message).toContain('has 12 reports, but expect.minReports is 13');
-  });
-
-  it('continues in a new execution after its iterations', async () => {
-    const bench = aBench({ limits: { iterationsPerExecution: 2 } });
-    const result = completed(await bench.start({ ...sliced, parallel: 1 }));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-    expect(bench.events.filter(({ event }) => event === 'run-resumed').length).toBeGreaterThan(1);
-  });
-
-  it('holds a slot for each slice that is walked', async () => {
-    const bench = aBench();
-    const { runtime } = bench.deps;
-    const store = createMemorySlotStore();
-    const slots = createPageSlots({ record: store, limit: 2, runtime });
-    let most = 0;
-    const counted: typeof slots = {
-      async acquire(options) {
-        const slot = await slots.acquire(options);
-        most = Math.max(most, store.current()?.length ?? 0);
-        return slot;
-      },
-    };
-    Object.assign(bench.deps, { slots: counted });
-    completed(await bench.start(sliced));
-    expect(most).toBe(2);
-    expect(store.current()).toEqual([]);
+  it('begins a slice while the last page of the one before is stored, with at most two in flight', async () => {
+    const bench = aBench({ limits: { pagesPerInvocation: 25 } });
+    const { deps, begun } = await begunRun(bench, { ...one, slice: 'PT1M' });
+    const gate = Promise.withResolvers<void>();
+    const store = withSpools(bench.store, ({ put }) => ({
+      put: async (page) => await gate.promise.then(() => put(page)),
+    }));
+    const exported = exportPage({ ...deps, store }, { loop: begun, execution: 'one' });
+    for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate);
+    const requested = bench.service.requests.filter((request) => !isProof(request));
+    expect(requested.map(({ since: each }) => each.slice(14, 16))).toEqual(['00', '01']);
+    gate.resolve();
+    expect(await exported).toMatchObject({ next: 'finish' });
   });
 
   it('returns its slot if the proof of the upper bound fails', async () => {
-    const bench = aBench({
-      script(request) {
-        if (isProof(request)) throw new ExportError('ConfigurationError', 'wrong');
-        return undefined;
-      },
-    });
-    const store = createMemorySlotStore();
-    Object.assign(bench.deps, { slots: createPageSlots({ record: store, limit: 2, runtime: bench.deps.runtime }) });
+    const bench = aBench({ script: answering(failsAt({ 1: 'ConfigurationError' })) });
+    const record = createMemorySlotStore();
+    Object.assign(bench.deps, { slots: createPageSlots({ record, limit: 2, runtime: bench.deps.runtime }) });
     expect(failed(await bench.start(sliced)).error).toBe('ConfigurationError');
-    expect(store.current()).toEqual([]);
+    expect(record.current()).toEqual([]);
   });
+
+  it('resumes its unfinished slices before it begins others, the oldest first', async () => {
+    const bench = aBench();
+    const { begun, invoke } = await begunRun(bench, { ...sliced, parallel: 3 });
+    expect((await invoke(begun)).slices).toMatchObject({ begun: 3, open: [1, 2, 3] });
+    const resumed = bench.with({});
+    completed(await resumed.start({ ...one }));
+    expect(resumed.service.requests.map(sliceIn)).toEqual([1, 2, 3, 4, 4]);
+  });
+
+  const days = (parallel: number): Partial<ExportDefinition> => ({ slicing: { parallel, lengthMs: 24 * 60 * minute } });
+  const fromOctober = { since: '2026-10-30T12:00:00Z' };
+  // It ends at 00:24.
+  const lag = { lagMs: Date.UTC(2026, 10, 20, 2) - Date.UTC(2026, 10, 1, 0, 24) };
+  const dense = (maxPages: number) => ({ limits: { maxPages, pagesPerInvocation: 1_000 } });
+  const maxPages = (pages: number) =>
+    fails('ConfigurationError', `the limit of ${pages} pages (maxPages)`, { pages, resumable: true });
+
+  it.each<Story>([
+    [
+      'has an open last slice without an upper bound, with which it ends',
+      { definition: days(4) },
+      {
+        input: fromOctober,
+        ends: completes({ reports: 12, watermark: at('2026-11-20T01:59:59Z') }),
+        then: ({ service }) => {
+          expect(service.requests.filter((request) => request.until === undefined)).toHaveLength(1);
+        },
+      },
+    ],
+    [
+      'looks as today if it has one slice, and asks for no proof',
+      { definition: { slicing: { parallel: 8, lengthMs: 90 * 24 * 60 * minute } } },
+      {
+        input: fromOctober,
+        ends: completes({ pages: 6 }),
+        requests: 6,
+        then: (bench) => expect(pagesIn(bench).at(-1)).toMatch(/\/page-000006\.xml$/),
+      },
+    ],
+    [
+      'is resumed after its last pages, with the same slices, by a start with another parallel',
+      { script: failing('RequestRejectedError', withCursor) },
+      {
+        input: sliced,
+        ends: fails('RequestRejectedError', '', { pages: 4, resumable: true, bounded: true }),
+        then: async (bench) => {
+          const slices = { count: 4, lengthMs: 3 * minute, parallel: 2 };
+          expect((await stateOf(bench))?.active?.slices).toMatchObject(slices);
+        },
+      },
+      { script: answers, input: four, ends: whole, requests: 4 },
+    ],
+    [
+      'compares expect.minReports with the sum of its slices',
+      { definition: { expect: { minReports: 13 }, ...days(2) } },
+      { input: fromOctober, ends: fails('ConfigurationError', 'has 12 reports', { resumable: false }) },
+      { definition: { expect: { minReports: 12 }, ...days(2) }, input: fromOctober, ends: completes() },
+    ],
+    ...([1, 2, 4, 16] as const).map((parallel): Story => [
+      `has no more pages than maxPages, with ${parallel} slices at the same time`,
+      { definition: lag, ...dense(20), size: 1, reports: someReports(24) },
+      { input: { since, parallel, slice: 'PT4M' }, ends: maxPages(20) },
+      { ...dense(24), input: { parallel }, ends: completes({ pages: 24 }) },
+    ]),
+  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
 });
 
 describe('a slice that fails', () => {
-  it.each(['ContractError', 'RequestRejectedError', 'ServiceUnavailableError'] as const)(
-    'with %s is set aside while the others continue, and exported by the next start',
-    async (name) => {
-      let isDown = true;
-      const bench = aBench({ script: failing(name, (request) => isDown && sliceIn(request) === 2) });
-      const end = failed(await bench.start(sliced));
-      expect(end).toMatchObject({ error: name, resumable: true });
-      expect(end.message).toContain('of slice 2');
-      // An outage begins no further slice in its invocation, but the next one does.
-      expect(end.pages).toBe(6);
-      const { slices } = (await stateOf(bench))?.active ?? {};
-      expect(slices?.setAside).toMatchObject([{ slice: 2, error: name }]);
-      expect(bench.events.filter(({ event }) => event === 'slice-set-aside')).toHaveLength(1);
-      isDown = false;
-      const result = completed(await bench.start(sliced));
-      expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-    },
-  );
+  const eventsOf = ({ events }: Bench, name: string) => events.filter(({ event }) => event === name);
 
-  it.each(['ConfigurationError', 'PageConflictError'] as const)('with %s stops all', async (name) => {
-    const bench = aBench({ script: failing(name, (request) => sliceIn(request) === 1) });
-    expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: name, pages: 0 });
-    expect(bench.service.requests.filter((request) => !isProof(request))).toHaveLength(1);
-  });
-
-  it('begins no further slice after an outage, in this invocation', async () => {
-    const begun: number[] = [];
-    const bench = aBench({
-      script(request, nth) {
-        if (isProof(request)) return undefined;
-        begun.push(sliceIn(request));
-        if (nth === 2) throw new ExportError('ServiceUnavailableError', 'down');
-        return undefined;
+  it.each<Story>([
+    ...(['ContractError', 'RequestRejectedError', 'ServiceUnavailableError'] as const).map((name): Story => [
+      `with ${name} is set aside while the others continue, and exported by the next start`,
+      { script: failing(name, inSlice(2)) },
+      {
+        input: sliced,
+        // An outage begins no further slice in its invocation, but the next one does.
+        ends: fails(name, 'of slice 2', { resumable: true, pages: 6 }),
+        then: async (bench) => {
+          expect((await stateOf(bench))?.active?.slices?.setAside).toMatchObject([{ slice: 2, error: name }]);
+          expect(eventsOf(bench, 'slice-set-aside')).toHaveLength(1);
+        },
       },
-    });
-    completed(await bench.start({ ...sliced, parallel: 1 }));
+      { script: answers, input: sliced, ends: whole },
+    ]),
+    ...(['ConfigurationError', 'PageConflictError'] as const).map((name): Story => [
+      `with ${name} stops all`,
+      { script: failing(name, inSlice(1)) },
+      {
+        input: one,
+        ends: fails(name, '', { pages: 0 }),
+        then: ({ service }) => expect(service.requests.filter((request) => !isProof(request))).toHaveLength(1),
+      },
+    ]),
+    [
+      'is named in the error of the run if it is the first one by date and no page was logged',
+      {
+        script: (request, nth) =>
+          failing(sliceIn(request) === 1 ? 'ContractError' : 'RequestRejectedError', () => true)(request, nth),
+      },
+      { input: sliced, ends: fails('ContractError') },
+    ],
+  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+
+  it('in an outage is the last one that begins in its invocation', async () => {
+    const begun: number[] = [];
+    const script: Script = (request, nth) => {
+      if (!isProof(request)) begun.push(sliceIn(request));
+      return failsAt({ 2: 'ServiceUnavailableError' })(request, nth);
+    };
+    await tellOfTwelve({ script }, { input: one, ends: whole });
     expect(begun.slice(0, 2)).toEqual([1, 1]);
   });
 
-  it('throws the first error by date if no page was logged', async () => {
-    const bench = aBench({
-      script: (request) => {
-        if (isProof(request)) return undefined;
-        throw new ExportError(sliceIn(request) === 1 ? 'ContractError' : 'RequestRejectedError', request.label);
-      },
-    });
-    expect(failed(await bench.start(sliced)).error).toBe('ContractError');
-  });
-
-  it('stops all chains for a long Retry-After, and no request is sent before it ends', async () => {
+  it('with a long Retry-After stops all chains, and no request is sent before it ends', async () => {
     const times: number[] = [];
     const bench = aBench();
-    const throttled = bench.with({
-      script(request, nth) {
-        times.push(bench.deps.runtime.now());
-        return failsAt({ 3: 600 })(request, nth);
-      },
-    });
-    const result = completed(await throttled.start({ ...sliced, parallel: 4 }));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    const script: Script = (request, nth) => {
+      times.push(bench.deps.runtime.now());
+      return failsAt({ 3: 600 })(request, nth);
+    };
+    const throttled = bench.with({ script });
+    expect(completed(await throttled.start(four)).reports).toBe(12);
     expect(throttled.slept).toContain(600_000);
-    const after = times.filter((time) => time > (times[2] ?? 0));
-    expect(Math.min(...after) - (times[2] ?? 0)).toBeGreaterThanOrEqual(600_000);
+    const [, , receivedAt = 0] = times;
+    const after = times.filter((time) => time > receivedAt);
+    expect(Math.min(...after) - receivedAt).toBeGreaterThanOrEqual(600_000);
   });
-});
 
-it('keeps a long Retry-After although the state, which would name the slices that were set aside, cannot be written', async () => {
-  const bench = aBench();
-  const { begun, invoke } = await begunRun(bench, sliced);
-  const { service } = bench.with({ script: failing('ServiceThrottledError', () => true, { retryAfterSeconds: 600 }) });
-  const log = { ...bench.log, replaceState: async () => await Promise.reject(new Error('throttled')) };
-  expect(await invoke(begun, { service, log })).toMatchObject({ next: 'wait', waitSeconds: 600 });
-});
-
-it('lets no slice send a request before a short Retry-After of another one has passed, and then continues with all', async () => {
-  const bench = aBench({ size: 1, limits: { pagesPerInvocation: 25 } });
-  const { deps, begun } = await begunRun(bench, { ...sliced, parallel: 4 });
-  const now = () => bench.deps.runtime.now();
-  const startedAt = now();
-  const newestRequestAt = new Map<number, number>();
-  let isThrottled = false;
-  const { service } = bench.with({
-    size: 1,
-    script(request) {
-      newestRequestAt.set(sliceIn(request), now() - startedAt);
-      if (isThrottled || sliceIn(request) !== 2) return undefined;
-      isThrottled = true;
-      throw new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: 5 });
-    },
+  it('with a long Retry-After keeps it although the state, which would name the slice, cannot be written', async () => {
+    const bench = aBench();
+    const { begun, invoke } = await begunRun(bench, sliced);
+    const { service } = bench.with({ script: failing('ServiceThrottledError', () => true, 600) });
+    const log = { ...bench.log, replaceState: async () => await Promise.reject(new Error('throttled')) };
+    expect(await invoke(begun, { service, log })).toMatchObject({ next: 'wait', waitSeconds: 600 });
   });
-  const runtime: Runtime = {
-    ...deps.runtime,
-    async sleep(ms) {
-      // Whatever does not wait happens before the clock advances.
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      await deps.runtime.sleep(ms);
-    },
-  };
-  const command = { loop: begun, execution: 'one', retryAfterDeadline: Number.POSITIVE_INFINITY };
-  expect(await exportPage({ ...deps, service, runtime }, command)).toMatchObject({ next: 'finish' });
-  // First pages may have been on their way. Each slice has three.
-  for (const slice of [1, 2, 3, 4]) expect(newestRequestAt.get(slice)).toBeGreaterThanOrEqual(5_000);
-});
 
-it.each([
-  { input: { ...sliced, parallel: 4, slice: 'PT3M' }, maxInFlight: 12, most: 4 * 3 },
-  { input: { ...sliced, parallel: 4, slice: 'PT3M' }, maxInFlight: 4, most: 4 * 2 },
-  { input: bounds, maxInFlight: 4, most: 4 },
-])(
-  'divides $maxInFlight pages in flight among its chains, at least two for each',
-  async ({ input, maxInFlight, most }) => {
+  it.each([
+    { input: four, maxInFlight: 12, most: 4 * 3 },
+    { input: four, maxInFlight: 4, most: 4 * 2 },
+    { input: bounds, maxInFlight: 4, most: 4 },
+  ])('shares $maxInFlight pages in flight with the others, at least two for each', async (row) => {
     const bench = aBench({ size: 1, limits: { pagesPerInvocation: 25 } });
-    const { deps, begun } = await begunRun(bench, input);
+    const { deps, begun } = await begunRun(bench, row.input);
     const gate = Promise.withResolvers<void>();
-    const inFlight = { now: 0, most: 0 };
-    const { service: inner } = bench.with({ size: 1, script: () => undefined });
+    let inFlight = 0;
+    const { service: inner } = bench.with({});
     const service: ReportService = {
       async fetch(request, options) {
-        if (isProof(request)) return await inner.fetch(request, options);
-        inFlight.now += 1;
-        inFlight.most = Math.max(inFlight.most, inFlight.now);
-        try {
-          const received = await inner.fetch(request, options);
-          await gate.promise;
-          return received;
-        } finally {
-          inFlight.now -= 1;
-        }
+        const received = await inner.fetch(request, options);
+        if (isProof(request)) return received;
+        inFlight += 1;
+        await gate.promise;
+        return received;
       },
     };
-    const exported = exportPage({ ...deps, service }, { loop: begun, execution: 'one', maxInFlight });
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(inFlight.most).toBe(most);
+    const exported = exportPage({ ...deps, service }, { loop: begun, execution: 'one', maxInFlight: row.maxInFlight });
+    for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate);
+    expect(inFlight).toBe(row.most);
     gate.resolve();
     await exported;
-  },
-);
+  });
+});
 
 describe('the first page of a slice', () => {
-  it('has the root of the slices before it, also if no invocation has ended since', async () => {
-    const bench = aBench({
-      script(request) {
-        // So the proof says nothing about the root.
-        if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
-        return aFetchedPage({ documentRoot: sliceIn(request) === 1 ? 'reports' : 'error', nextCursor: null });
+  /** An error document for the first page of the slices that match. */
+  const errorIn =
+    (matches: (slice: number) => boolean): Script =>
+    (request, nth) =>
+      matches(sliceIn(request)) ? errorDocument(request, nth) : undefined;
+
+  it.each<Story>([
+    [
+      'has the root of the slices before it, also if no invocation has ended since',
+      { script: answering(rejectsProof, (request, nth) => errorIn((slice) => slice > 1)(request, nth)) },
+      { input: one, ends: fails('ContractError', 'another slice has it', { pages: 2 }) },
+    ],
+    [
+      'must have the root of the response to the proof, also in the first slice',
+      { script: answering(answers, errorDocument) },
+      {
+        input: one,
+        ends: fails('ContractError', /page 1 of slice 1.*reports is expected: an earlier response has it/, {
+          pages: 0,
+        }),
       },
-    });
-    expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: 'ContractError', pages: 1 });
-    expect(pagesIn(bench)).toHaveLength(1);
-  });
+    ],
+    [
+      'is exported by the next start if the proof was an error document with status 200',
+      { script: answering(errorDocument) },
+      {
+        input: sliced,
+        ends: fails('ContractError', /an earlier response has it.*If that one was an error document, try again/, {
+          pages: 0,
+        }),
+      },
+      { script: answers, input: sliced, ends: whole },
+    ],
+    ...[1, 3].map((count): Story => [
+      `that was an error document with status 200 is exported again by the next start: ${count} of them`,
+      {
+        script: answering(rejectsProof, (_, nth) => (nth <= 3 + count ? errorDocument(_, nth) : undefined)),
+      },
+      {
+        input: four,
+        ends: fails('ContractError', 'but error is expected: another slice has it', { resumable: true }),
+      },
+      { script: answers, input: sliced, ends: whole },
+    ]),
+    ...[[3, true] as const, [2, false] as const].map(([size, isKnown]): Story => [
+      `stays if ${isKnown ? 'a completed run has had its root' : 'it is followed by a second page'}`,
+      { size },
+      ...(isKnown ? [{ ends: completes() }] : []),
+      { script: errorIn((slice) => slice === 4), input: sliced, ends: fails('ContractError') },
+      {
+        script: answers,
+        input: sliced,
+        ends: whole,
+        then: ({ service }) => expect(new Set(service.requests.map(sliceIn))).toEqual(new Set([4])),
+      },
+    ]),
+  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
 
   it('is stored only if it has the root of those that arrive at the same time, although no response said it before', async () => {
+    const unknown: Script = () => aFetchedPage({ reports: 0, documentRoot: null, nextCursor: null });
     const bench = aBench({
-      script(request) {
-        if (isProof(request)) return aFetchedPage({ reports: 0, documentRoot: null, nextCursor: null });
-        return sliceIn(request) === 2 ? aFetchedPage({ documentRoot: 'error', nextCursor: null }) : undefined;
-      },
+      script: answering(
+        unknown,
+        errorIn((slice) => slice === 2),
+      ),
     });
-    const end = failed(await bench.start({ ...sliced, parallel: 4 }));
-    expect(end).toMatchObject({ error: 'ContractError' });
+    const end = failed(await bench.start(four));
+    expect(end.error).toBe('ContractError');
     const run = { export: bench.deps.definition.name, run: asRunId(end.run ?? '') };
     const entries = await Promise.all([1, 2, 3, 4].map((slice) => bench.log.last({ ...run, slice, attempt: 1 })));
     expect(new Set(entries.flatMap((entry) => entry?.documentRoot ?? [])).size).toBe(1);
   });
 
-  it.each([
-    ['a single one', 1],
-    ['several', 3],
-  ])('that was an error document with status 200 (%s) is exported again by the next start', async (_, count) => {
-    let errors = 1 + count;
-    const bench = aBench({
-      script(request) {
-        if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
-        return errors-- > 0 ? aFetchedPage({ documentRoot: 'error', nextCursor: null }) : undefined;
-      },
-    });
-    const end = failed(await bench.start({ ...sliced, parallel: 4 }));
-    expect(end).toMatchObject({ error: 'ContractError', resumable: true });
-    expect(end.message).toContain('but error is expected: another slice has it');
-    const result = completed(await bench.start(sliced));
-    expect(result.run).toBe(end.run);
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-  });
-
-  it('must have the root of the response to the proof, also in the first slice', async () => {
-    const script: Script = (request) =>
-      isProof(request) ? undefined : aFetchedPage({ documentRoot: 'error', nextCursor: null });
-    const bench = aBench({ script });
-    const end = failed(await bench.start({ ...sliced, parallel: 1 }));
-    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
-    expect(end.message).toContain('page 1 of slice 1');
-    expect(end.message).toContain('reports is expected: an earlier response has it');
-  });
-
-  it('is exported by the next start if the proof was an error document with status 200', async () => {
-    let isDown = true;
-    const errorDocument = aFetchedPage({ reports: 0, documentRoot: 'error', nextCursor: null });
-    const bench = aBench({ script: (request) => (isDown && isProof(request) ? errorDocument : undefined) });
-    const end = failed(await bench.start(sliced));
-    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
-    expect(end.message).toContain('an earlier response has it');
-    expect(end.message).toContain('If that one was an error document, try again');
-    isDown = false;
-    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
-  });
-
-  it('stays if a completed run has had its root, or a second page', async () => {
-    const isOther = (request: PageRequest) => sliceIn(request) === 4;
-    for (const isKnown of [true, false]) {
-      const bench = aBench({ size: isKnown ? 3 : 2 });
-      if (isKnown) completed(await bench.start());
-      const script: Script = (request) =>
-        isOther(request) ? aFetchedPage({ documentRoot: 'error', nextCursor: null }) : undefined;
-      failed(await bench.with({ script, size: isKnown ? 3 : 2 }).start(sliced));
-      const requests = bench.service.requests.length;
-      completed(await bench.start(sliced));
-      expect(bench.service.requests.slice(requests).every(isOther)).toBe(true);
-    }
-  });
-
   it('has the root of slices that are complete, also in a later invocation', async () => {
     const bench = aBench();
-    const { begun, invoke } = await begunRun(bench, { ...sliced, slice: 'PT1M', parallel: 1 });
+    const { begun, invoke } = await begunRun(bench, { ...one, slice: 'PT1M' });
     const next = await invoke(begun);
     expect(next.slices).toMatchObject({ begun: 1, open: [] });
-    const { service } = bench.with({ script: () => aFetchedPage({ documentRoot: 'error', nextCursor: null }) });
+    const { service } = bench.with({ script: errorDocument });
     await expect(invoke(next, { service })).rejects.toThrow('but reports is expected: another slice has it');
   });
 
   it('has the root of the other slices when it starts over, although every slice has begun', async () => {
     const bench = aBench();
-    const { begun, invoke } = await begunRun(bench, { ...sliced, parallel: 4 });
+    const { begun, invoke } = await begunRun(bench, four);
     const next = await invoke(begun);
-    expect(next.slices).toMatchObject({ begun: 4, open: [1, 2, 3, 4] });
-    const { service } = bench.with({
-      script({ cursor }) {
-        if (cursor !== null) throw new ExportError('CursorRejectedError', 'rejected');
-        return aFetchedPage({ documentRoot: 'error', nextCursor: null });
-      },
-    });
-    await invoke(next, { service });
+    const script: Script = (request, nth) => (withCursor(request) ? rejected : errorDocument)(request, nth);
+    await invoke(next, { service: bench.with({ script }).service });
     const { setAside = [] } = (await stateOf(bench))?.active?.slices ?? {};
-    expect(setAside.map(({ error }) => error)).toEqual(Array(4).fill('ContractError'));
-    expect(setAside[0]?.message).toContain('but reports is expected: another slice has it');
+    expect(setAside).toHaveLength(4);
+    expect(setAside[0]).toMatchObject({
+      error: 'ContractError',
+      message: expect.stringContaining('but reports is expected: another slice has it'),
+    });
   });
 });
 
 describe('a cursor that the service rejects or repeats in one slice', () => {
-  const rejected = { error: 'CursorRejectedError', pages: 7, resumable: true };
-  const isRejected = (request: PageRequest) => sliceIn(request) === 3 && request.cursor !== null;
-
-  it('starts its slice over, in a new attempt with pages of its own, and no other', async () => {
+  const isRejected = (request: PageRequest) => sliceIn(request) === 3 && withCursor(request);
+  const once = () => {
     let left = 1;
-    const bench = aBench({ script: failing('CursorRejectedError', (request) => isRejected(request) && left-- > 0) });
-    const result = completed(await bench.start(sliced));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-    const keys = bench.manifest(result.manifest).pages.map(({ key }) => key.slice(key.lastIndexOf('/') + 1));
-    expect(keys.slice(4, 6)).toEqual(['page-0003.2-000001.xml', 'page-0003.2-000002.xml']);
-    expect(pagesIn(bench)).toHaveLength(9);
-    expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toMatchObject([{ slice: 3, attempt: 2 }]);
-  });
+    return failing('CursorRejectedError', (request) => isRejected(request) && left-- > 0);
+  };
+  const always = failing('CursorRejectedError', isRejected);
+  const end = fails('CursorRejectedError', '', { pages: 7, resumable: true });
+  const restarts = ({ events }: Bench) => events.filter(({ event }) => event === 'slice-restarted');
+  const restartedPages = (bench: Bench) =>
+    pagesIn(bench)
+      .map((key) => fileOf({ key }))
+      .filter((name) => /-0003\.2-/.test(name));
+  const repeated = fails('RepeatedCursorError', '', { resumable: true });
+  const inSlice2 =
+    (script: Script): Script =>
+    (request, nth) =>
+      inSlice(2)(request) ? script(request, nth) : undefined;
+  // Cursors 1, 2, 3, 4, 2, and then the end: no circle.
+  const nextTwice = [1, 2, 3, 4, 2, 5, null];
+
+  it.each<Story>([
+    [
+      'starts its slice over, in a new attempt with pages of its own, and no other',
+      { script: once() },
+      {
+        input: sliced,
+        ends: whole,
+        then: (bench) => {
+          expect(restartedPages(bench)).toEqual(['page-0003.2-000001.xml', 'page-0003.2-000002.xml']);
+          expect(pagesIn(bench)).toHaveLength(9);
+          expect(restarts(bench)).toMatchObject([{ slice: 3, attempt: 2 }]);
+        },
+      },
+    ],
+    [
+      'fails the run after maxCursorRestarts, and each start may start it over as often again',
+      { limits: { maxCursorRestarts: 2 }, script: always },
+      ...[1, 2].map(() => ({
+        input: sliced,
+        ends: end,
+        script: always,
+        then: (bench: Bench) => void expect(restarts(bench)).toHaveLength(2),
+      })),
+      { script: answers, input: sliced, ends: whole },
+    ],
+    [
+      'starts its slice over at the next start, although it may not during one',
+      { script: always, limits: { maxCursorRestarts: 0 } },
+      { input: sliced, ends: end },
+      { script: answers, input: sliced, ends: whole, then: (bench) => expect(restartedPages(bench)).toHaveLength(2) },
+    ],
+    [
+      'makes an unreachable service an outage, although the slices that start over have no page any more',
+      {
+        // The proofs, a page, its rejected cursor, and then an outage.
+        script: (_, nth) => {
+          if (nth > 4) throw new ExportError('ServiceUnreachableError', 'connection refused');
+          return nth === 4 ? failsAt({ 4: 'CursorRejectedError' })(_, nth) : undefined;
+        },
+      },
+      { input: one, ends: fails('ServiceUnavailableError') },
+    ],
+    [
+      'begins a slice whose cursors go round in circles again at the next start',
+      { script: inSlice2(({ cursor }) => (cursor === null ? undefined : aFetchedPage({ nextCursor: cursor }))) },
+      { input: sliced, ends: repeated, then: (bench) => expect(manifestsIn(bench)).toEqual([]) },
+      { script: answers, input: sliced, ends: whole },
+    ],
+    [
+      'begins a slice with a cursor that occurs twice again at the next start, and keeps the others',
+      {
+        script: inSlice2(() => {
+          const next = nextTwice.shift();
+          return aFetchedPage({ reports: 0, nextCursor: next == null ? null : cursorAt(next) });
+        }),
+      },
+      { input: sliced, ends: repeated, then: (bench) => expect(manifestsIn(bench)).toEqual([]) },
+      {
+        script: answers,
+        afterMs: 60 * minute,
+        input: sliced,
+        ends: whole,
+        then: (bench) => {
+          expect(new Set(bench.service.requests.map(sliceIn))).toEqual(new Set([2]));
+          // Not when the pages that were discarded were complete.
+          const completedAt = instantOf(bench.deps.runtime.now());
+          expect(bench.manifest(manifestsIn(bench)[0] ?? null)).toMatchObject({ completedAt });
+        },
+      },
+    ],
+  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
 
   it('is no damage if another invocation starts its slice over while the run is finished; the next start exports the rest', async () => {
     const bench = aBench();
@@ -525,54 +522,13 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
       name: 'CursorRejectedError',
       message: expect.stringContaining('has started slice 2 of run'),
     });
-    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
-  });
-
-  it('fails the run after maxCursorRestarts, and the next start may start it over as often again', async () => {
-    let isDown = true;
-    const bench = aBench({
-      limits: { maxCursorRestarts: 2 },
-      script: failing('CursorRejectedError', (request) => isDown && isRejected(request)),
-    });
-    const restarts = () => bench.events.filter(({ event }) => event === 'slice-restarted').length;
-    for (let start = 1; start <= 2; start += 1) {
-      expect(failed(await bench.start(sliced))).toMatchObject(rejected);
-      expect(restarts()).toBe(2 * start);
-    }
-    isDown = false;
-    const result = completed(await bench.start(sliced));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-  });
-
-  it('starts its slice over at the next start, although it may not during one', async () => {
-    let isDown = true;
-    const script = failing('CursorRejectedError', (request) => isDown && isRejected(request));
-    const bench = aBench({ script, limits: { maxCursorRestarts: 0 } });
-    expect(failed(await bench.start(sliced))).toMatchObject(rejected);
-    isDown = false;
-    const result = completed(await bench.with({ script: () => undefined }).start(sliced));
-    expect(bench.manifest(result.manifest).pages[4]?.key).toContain('page-0003.2-000001');
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-  });
-
-  it('takes an unreachable service for an outage, although the slices that start over have no page any more', async () => {
-    let isDown = false;
-    const bench = aBench({
-      script(request) {
-        if (isDown) throw new ExportError('ServiceUnreachableError', 'connection refused');
-        if (request.cursor === null) return undefined;
-        isDown = true;
-        throw new ExportError('CursorRejectedError', 'gone');
-      },
-    });
-    expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: 'ServiceUnavailableError' });
+    expect(completed(await bench.start(sliced)).reports).toBe(12);
   });
 
   it('starts no slice over whose last page a concurrent invocation has exported meanwhile', async () => {
     const bench = aBench();
-    const { deps, begun, invoke } = await begunRun(bench, { ...sliced, parallel: 1 });
+    const { deps, begun, invoke } = await begunRun(bench, one);
     const next = await invoke(begun);
-    const { service } = bench.with({ script: failing('CursorRejectedError', () => true) });
     const store: PageStore = {
       ...bench.store,
       async find(key) {
@@ -582,22 +538,20 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
         return found;
       },
     };
+    const { service } = bench.with({ script: rejected });
     await expect(invoke(next, { service, store })).rejects.toThrow('CursorRejectedError');
-    const { slices } = (await stateOf(bench))?.active ?? {};
-    expect(slices).not.toHaveProperty('attempts');
-    expect(slices).not.toHaveProperty('restarts');
-    expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toEqual([]);
-    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+    expect((await stateOf(bench))?.active?.slices?.attempts).toBeUndefined();
+    expect(restarts(bench)).toEqual([]);
+    expect(completed(await bench.start(sliced)).reports).toBe(12);
   });
 
   it('starts no slice over again that a concurrent invocation has started over, and exported to its end', async () => {
     const bench = aBench({ limits: { pagesPerInvocation: 25 } });
-    const { deps, begun, invoke } = await begunRun(bench, { ...sliced, parallel: 1 });
-    const next = await invoke({ ...begun }, { definition: { ...deps.definition, limits: someLimits() } });
-    const rejecting = bench.with({ script: failing('CursorRejectedError', ({ cursor }) => cursor !== null) }).service;
+    const { deps, begun, invoke } = await begunRun(bench, one);
+    const next = await invoke(begun, { definition: { ...deps.definition, limits: someLimits() } });
     let isFirst = true;
     const log = Object.assign(Object.create(bench.log) as Bench['log'], {
-      async replaceState(state: ExportState) {
+      async replaceState(state: Parameters<Bench['log']['replaceState']>[0]) {
         if (!isFirst) return await bench.log.replaceState(state);
         isFirst = false;
         // The other invocation of the same execution has seen the same rejection, and is faster.
@@ -606,230 +560,132 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
         return false;
       },
     });
-    await invoke(next, { service: rejecting, log });
-    const result = completed(await bench.start(sliced));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
-  });
-
-  it('has its own restarts in each slice', async () => {
-    const rejected = new Set<number>();
-    const bench = aBench({
-      script: failing('CursorRejectedError', (request) => {
-        const isNew = request.cursor !== null && !rejected.has(sliceIn(request));
-        if (isNew) rejected.add(sliceIn(request));
-        return isNew;
-      }),
-    });
-    const { manifest, ...run } = completed(await bench.start(sliced));
-    expect(reportIdsOf(bench, manifest)).toEqual(all);
-    expect(await bench.log.last({ ...run, slice: 2, attempt: 2 })).toBeDefined();
-  });
-
-  it('begins a slice whose cursors go round in circles again at the next start', async () => {
-    let isDown = true;
-    const bench = aBench({
-      script: (request) =>
-        isDown && sliceIn(request) === 2 && request.cursor !== null
-          ? aFetchedPage({ nextCursor: request.cursor })
-          : undefined,
-    });
-    const end = failed(await bench.start(sliced));
-    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: true });
-    expect(manifestsIn(bench)).toEqual([]);
-    isDown = false;
-    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
-  });
-
-  it('begins a slice with a cursor that occurs twice again at the next start, and keeps the others', async () => {
-    let isDown = true;
-    // Cursors 1, 2, 3, 4, 2, and then the end: no circle.
-    const next = [1, 2, 3, 4, 2, 5, null];
-    const bench = aBench({
-      script(request) {
-        if (!isDown || sliceIn(request) !== 2 || isProof(request)) return undefined;
-        const position = next.shift();
-        return aFetchedPage({ reports: 0, nextCursor: position == null ? null : cursorAt(position) });
-      },
-    });
-    const end = failed(await bench.start(sliced));
-    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: true });
-    expect(manifestsIn(bench)).toEqual([]);
-    isDown = false;
-    bench.advance(60 * minute);
-    const requests = bench.service.requests.length;
-    const { manifest } = completed(await bench.start(sliced));
-    expect(reportIdsOf(bench, manifest)).toEqual(all);
-    expect(bench.service.requests.slice(requests).every((request) => sliceIn(request) === 2)).toBe(true);
-    // Not when the pages that were discarded were complete.
-    expect(bench.manifest(manifest)).toMatchObject({ completedAt: instantOf(bench.deps.runtime.now()) });
+    await invoke(next, { service: bench.with({ script: rejected }).service, log });
+    expect(completed(await bench.start(sliced)).reports).toBe(12);
   });
 });
 
 describe('the proof of the bounds', () => {
   const empty = (instant: string) => ({ since: instant, until: instant, cursor: null });
-  const [firstCut, lastCut] = [empty('2026-11-01T00:03:00Z'), empty('2026-11-01T00:09:00Z')];
 
   it.each([
-    ['one slice', bounds, [empty(until)]],
-    ['two slices', { ...sliced, slice: 'PT6M' }, [empty('2026-11-01T00:06:00Z')]],
-    ['four slices', sliced, [firstCut, lastCut]],
-  ])(
-    'of %s requests as little as shows both, in the size of pages, before the first page',
-    async (_, input, proofs) => {
-      const bench = aBench();
-      completed(await bench.start(input));
-      const { requests } = bench.service;
-      expect(requests.slice(0, proofs.length)).toMatchObject(proofs);
-      expect(requests.filter(isProof)).toHaveLength(proofs.length);
-      expect(new Set(requests.map(({ request }) => request.size))).toEqual(
-        new Set([bench.deps.definition.request.size]),
-      );
-    },
-  );
+    ['one slice', bounds, [until]],
+    ['two slices', { ...sliced, slice: 'PT6M' }, ['2026-11-01T00:06:00Z']],
+    ['four slices', sliced, ['2026-11-01T00:03:00Z', '2026-11-01T00:09:00Z']],
+  ])('of %s requests as little as shows both, in the size of pages, before the first page', async (_, input, cuts) => {
+    const { service } = await tellOfTwelve({}, { input, ends: whole });
+    expect(service.requests.slice(0, cuts.length)).toMatchObject(cuts.map(empty));
+    expect(service.requests.filter(isProof)).toHaveLength(cuts.length);
+    expect(new Set(service.requests.map(({ request }) => request.size)).size).toBe(1);
+  });
 
-  it('refuses a service that ignores the bound, and rejects pages that are smaller than those of the run', async () => {
+  it.each([
+    ['the upper bound', { until: at('2027-01-01T00:00:00Z') }, sliced],
+    [
+      'the lower bound, although the first slice is empty',
+      { since: at('2026-10-01T00:00:00Z') },
+      { ...sliced, since: '2026-10-31T23:56:00Z', slice: 'PT4M' },
+    ],
+  ])('refuses a service that ignores %s, and rejects smaller pages than those of the run', async (_, change, input) => {
     const bench = aBench();
-    const { service: ignoring } = bench.with({ script: () => undefined });
+    const { service: ignoring } = bench.with({});
     const service: ReportService = {
       async fetch(request, options) {
         if (request.request.size !== 2) throw new ExportError('RequestRejectedError', 'size must be at least 2');
-        return await ignoring.fetch({ ...request, until: at('2027-01-01T00:00:00Z') }, options);
+        return await ignoring.fetch({ ...request, ...change }, options);
       },
     };
     Object.assign(bench.deps, { service });
-    expect(failed(await bench.start(sliced))).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    const end = failed(await bench.start(input));
+    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    expect(end.message).toContain('it ignores date.lt or the lower bound');
     expect(pagesIn(bench)).toEqual([]);
   });
 
-  it('refuses a service that ignores the lower bound, although the first slice is empty', async () => {
-    const bench = aBench();
-    const { service: ignoring } = bench.with({ script: () => undefined });
-    const service: ReportService = {
-      fetch: async (request, options) =>
-        await ignoring.fetch({ ...request, since: at('2026-10-01T00:00:00Z') }, options),
-    };
-    Object.assign(bench.deps, { service });
-    const end = failed(await bench.start({ ...sliced, since: '2026-10-31T23:56:00Z', slice: 'PT4M' }));
-    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
-    expect(end.message).toContain('it ignores date.lt or the lower bound');
-  });
-
-  it('is open if the service rejects page 1 of the run, too', async () => {
-    const bench = aBench({
-      script() {
-        throw new ExportError('RequestRejectedError', 'unknown field');
-      },
-    });
-    expect(failed(await bench.start(sliced))).toMatchObject({ error: 'RequestRejectedError', pages: 0 });
-    expect(bench.service.requests.filter(isProof)).toHaveLength(1);
-  });
-
-  it.each([sliced, bounds])('refuses a service that ignores the bound', async (input) => {
-    const bench = aBench({ script: (request) => (isProof(request) ? aFetchedPage({ reports: 1 }) : undefined) });
-    const end = failed(await bench.start(input));
-    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
-    expect(end.message).toContain(
-      'it ignores date.lt or the lower bound, or date.lt includes reports that are dated exactly at it',
-    );
-    expect(bench.service.requests).toHaveLength(1);
-  });
-
-  it('refuses one whose reports are not counted if there is a next page', async () => {
-    const page = aFetchedPage({ reports: null, nextCursor: cursorAt(1) });
-    const bench = aBench({ script: (request) => (isProof(request) ? page : undefined) });
-    const end = failed(await bench.start(sliced));
-    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
-    expect(end.message).toContain('it ignores date.lt');
-  });
-
-  it.each([sliced, bounds])(
-    'holds if the service rejects such a request twice, and accepts page 1 in between',
-    async (input) => {
-      const bench = aBench({
-        script(request) {
-          if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
-          return undefined;
+  const withReport: Script = () => aFetchedPage({ reports: 1 });
+  const uncounted: Script = () => aFetchedPage({ reports: null, nextCursor: cursorAt(1) });
+  const ignores = fails('ConfigurationError', 'date.lt includes reports that are dated exactly at it', { pages: 0 });
+  const twice = answering(failsAt({ 1: 'ServiceUnavailableError', 2: 600 }));
+  it.each<Story>([
+    [
+      'refuses a service that ignores the bound',
+      { script: answering(withReport) },
+      { input: sliced, ends: ignores, requests: 1 },
+    ],
+    ['refuses it for one slice, too', { script: answering(withReport) }, { input: bounds, ends: ignores, requests: 1 }],
+    [
+      'refuses one whose reports are not counted if there is a next page',
+      { script: answering(uncounted) },
+      { input: sliced, ends: ignores },
+    ],
+    [
+      'is open if the service rejects page 1 of the run, too',
+      { script: failsAt({ 1: 'RequestRejectedError', 2: 'RequestRejectedError' }) },
+      { input: sliced, ends: fails('RequestRejectedError', '', { pages: 0 }), requests: 2 },
+    ],
+    ...[sliced, bounds].map((input): Story => [
+      'holds if the service rejects such a request twice, and accepts page 1 in between',
+      { script: answering(rejectsProof) },
+      {
+        input,
+        ends: whole,
+        then: ({ service }) => {
+          expect(service.requests.slice(0, 3).map(isProof)).toEqual([true, false, true]);
+          expect(service.requests.filter(isProof)).toHaveLength(2);
         },
-      });
-      expect(reportIdsOf(bench, completed(await bench.start(input)).manifest)).toEqual(all);
-      expect(bench.service.requests.slice(0, 3).map(isProof)).toEqual([true, false, true]);
-      expect(bench.service.requests.filter(isProof)).toHaveLength(2);
-    },
-  );
-
-  it('is repeated after an outage, and waits for a Retry-After', async () => {
-    const errors = [
-      new ExportError('ServiceUnavailableError', 'down'),
-      new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: 600 }),
-    ];
-    const bench = aBench({
-      script(request) {
-        const error = isProof(request) ? errors.shift() : undefined;
-        if (error !== undefined) throw error;
-        return undefined;
       },
-    });
-    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
-    expect(bench.slept).toContain(600_000);
-  });
+    ]),
+    [
+      'is repeated after an outage, and waits for a Retry-After',
+      { script: twice },
+      { input: sliced, ends: whole, then: ({ slept }) => expect(slept).toContain(600_000) },
+    ],
+  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
 });
 
-describe('a lag', () => {
-  const definition: Partial<ExportDefinition> = { lagMs: 2 * 60 * minute };
-
-  it('ends a run so long before it begins, and the next one starts there', async () => {
-    const bench = aBench({ definition });
-    bench.advance(30_500);
-    const first = completed(await bench.start());
-    expect(first).toMatchObject({ until: '2026-11-20T00:00:00Z', watermark: '2026-11-19T23:59:59Z' });
-    expect(bench.service.requests.every((request) => request.until === '2026-11-20T00:00:00Z')).toBe(true);
-    bench.advance(60 * minute);
-    expect(completed(await bench.start())).toMatchObject({ since: first.watermark, until: '2026-11-20T01:00:00Z' });
-  });
-
-  it('is published as any run: it is no bounded one', async () => {
-    const bench = aBench({ definition });
-    const { manifest, bounded } = completed(await bench.start());
-    expect(bounded).toBeUndefined();
-    const folder = manifest?.replace('/manifest.json', '');
-    expect(bench.store.objects.has(`${folder}/run.json`)).toBe(true);
-    expect(bench.store.objects.has(`${bench.deps.definition.name}/latest.json`)).toBe(true);
+describe('a run with a lag', () => {
+  it('ends so long before it begins, is published as any run, and the next one starts there', async () => {
+    const first = { until: at('2026-11-20T00:00:00Z'), watermark: at('2026-11-19T23:59:59Z') };
+    const bench = await tellOfTwelve(
+      { definition: { lagMs: 120 * minute } },
+      { afterMs: 30_500, ends: completes(first) },
+      { afterMs: 60 * minute, ends: completes({ since: first.watermark, until: at('2026-11-20T01:00:00Z') }) },
+    );
+    expect(bench.service.requests.every((request) => request.until !== undefined)).toBe(true);
+    const names = [...bench.store.objects.keys()].map((key) => fileOf({ key }));
+    expect(names.filter((name) => /^(run|latest)\.json$/.test(name))).toEqual(['run.json', 'latest.json', 'run.json']);
   });
 });
 
 describe('a bounded run', () => {
   it('has a state of its own, and moves neither watermark nor latest.json nor freshness', async () => {
-    const bench = aBench();
-    const regular = completed(await bench.start());
+    const bench = await tellOfTwelve({}, { ends: completes() });
     const before = await bench.state();
-    const latest = bench.store.objects.get(`${bench.deps.definition.name}/latest.json`);
+    const latest = bench.store.objects.get(`${before.export}/latest.json`);
     const result = completed(await bench.start(bounds));
     expect(result).toMatchObject({ ...bounds, bounded: true, watermark: null });
     const { version, sequence, beginning } = await bench.state();
     expect(await bench.state()).toEqual({ ...before, version, sequence, beginning });
-    expect(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`)).toBe(latest);
+    expect(bench.store.objects.get(`${before.export}/latest.json`)).toBe(latest);
     const folder = result.manifest?.replace('/manifest.json', '');
     expect(bench.store.objects.has(`${folder}/run.json`)).toBe(false);
-    expect(JSON.parse(bench.store.objects.get(`${folder}/bounded.json`) ?? '')).toMatchObject({
-      ...bounds,
-      reports: 12,
-    });
+    const summary = JSON.parse(bench.store.objects.get(`${folder}/bounded.json`) ?? '');
+    expect(summary).toMatchObject({ ...bounds, reports: 12 });
     expect(bench.manifest(result.manifest)).toMatchObject({ bounded: true, ...bounds });
-    expect(regular.run).not.toBe(result.run);
   });
 
   it('continues beside a scheduled run', async () => {
-    const bench = aBench({ script: failing('RequestRejectedError', ({ cursor }) => cursor !== null) });
+    const bench = aBench({ script: failing('RequestRejectedError', withCursor) });
     failed(await bench.start());
     bench.running.add('local:execution-1');
-    completed(await bench.with({ script: () => undefined }).start(bounds));
+    completed(await bench.with({ script: answers }).start(bounds));
     expect((await bench.state()).active).toBeDefined();
   });
 
   it('has a higher sequence than all earlier runs, and a lower one than all later runs, although the clock was ahead', async () => {
     const bench = aBench();
     const sequences: number[] = [];
-    const hour = 3_600_000;
+    const hour = 60 * minute;
     for (const [ahead, input] of [
       [hour, {}],
       [-hour, bounds],
@@ -843,97 +699,83 @@ describe('a bounded run', () => {
     expect(sequences).toEqual([...new Set(sequences)].sort((one, other) => one - other));
   });
 
-  it('is done at the second start, and exported again with again', async () => {
-    const bench = aBench();
-    const { run } = completed(await bench.start(bounds));
-    expect(await bench.start(bounds)).toMatchObject({ status: 'skipped', done: true });
-    expect(completed(await bench.start({ ...bounds, again: true })).run).not.toBe(run);
-  });
+  const half = { since: at('2026-11-01T00:06:00Z'), until };
+  const rest = { since: half.since, until: at('2026-11-01T00:13:00Z') };
+  const beside = { since: until, until: at('2026-11-01T00:20:00Z') };
+  const overlapping = { since: at('2026-11-01T00:11:00Z'), until: beside.until };
+  const overlaps = (says: RegExp) => fails('ConfigurationError', says, { run: null });
+  const refused = (says: string, input: object, definition: Partial<ExportDefinition> = {}): Story => [
+    `is refused: ${says}, with ${JSON.stringify(input)}`,
+    { definition },
+    { input, ends: fails('ConfigurationError', says, { run: null }), requests: 0 },
+  ];
+  const inDays = { dates: { unitMs: 86_400_000, zone: undefined, upperBound: '{until}' } };
+  const unbounded = { dates: { unitMs: 1_000, zone: 'UTC' } };
+  const limited = { slicing: { parallel: 1, maxConcurrentPages: 2 } };
 
-  it('is not done if another filter or service has exported its bounds, or some of them', async () => {
-    const bench = aBench();
-    const { run } = completed(await bench.start(bounds));
-    const { request } = bench.deps.definition;
-    for (const change of [{ filter: { type: 'invoice' } }, { source: 'https://other.example.com' }]) {
-      const other = bench.with({ definition: { request: { ...request, ...change } } });
-      const result = completed(await other.start(bounds));
-      expect(result.run).not.toBe(run);
-      expect(await other.start(bounds)).toMatchObject({ status: 'skipped', done: true });
-      const [half, rest] = [at('2026-11-01T00:06:00Z'), at('2026-11-01T00:13:00Z')];
-      expect(failed(await other.start({ since: half, until: rest })).message).toContain(`run ${result.run}`);
-    }
-    // The newest run of these bounds is of another service.
-    expect(completed(await bench.start({ since: at('2026-11-01T00:06:00Z'), until })).reports).toBe(6);
-  });
-
-  it.each([
-    ['run', () => undefined],
-    ['unfinished run', failing('RequestRejectedError', ({ cursor }) => cursor !== null)],
-  ])('is refused if it overlaps another bounded %s, unless it says again', async (what, script) => {
-    const bench = aBench({ script });
-    await bench.start(bounds);
-    const other = bench.with({ script: () => undefined });
-    other.running.add('local:execution-1');
-    const overlapping = { since: at('2026-11-01T00:11:00Z'), until: at('2026-11-01T00:20:00Z') };
-    expect(failed(await other.start(overlapping))).toMatchObject({
-      error: 'ConfigurationError',
-      run: null,
-      message: expect.stringMatching(
-        what === 'run'
-          ? /The bounds overlap .*Z, so reports/
-          : /The bounds overlap .*, which is unfinished, so reports/,
-      ),
-    });
-    expect(completed(await other.start({ since: until, until: overlapping.until })).reports).toBe(0);
-    expect(completed(await other.start({ ...overlapping, again: true })).reports).toBe(1);
-    other.running.clear();
-    // The same bounds again resume the run, or find that they are done.
-    expect((await other.start(bounds)).status).toBe(what === 'run' ? 'skipped' : 'completed');
-  });
-
-  it('has neither expect nor maxPages', async () => {
-    const bench = aBench({ definition: { expect: { minReports: 1_000 } }, limits: { maxPages: 1 } });
-    expect(completed(await bench.with({ definition: { expect: { minReports: 1_000 } } }).start(sliced)).pages).toBe(8);
-    const shorter = { ...bounds, until: '2026-11-01T00:10:00Z', again: true };
-    expect(completed(await bench.start(shorter)).pages).toBe(5);
-  });
-
-  it.each([
-    ['ends in the future', { until: '2026-11-21T00:00:00Z' }, 'until: must not be after 2026-11-20T02:00:00Z'],
-    ['ends before it begins', { until: '2026-10-01T00:00:00Z' }, 'until: must be after since'],
-    ['has bounds that requests round', { since: '2026-11-01T00:00:00.5Z' }, 'since: must be in whole seconds'],
-    ['has no since', { since: undefined }, 'needs since'],
-  ])('is refused if it %s', async (_, change, says) => {
-    const { since: from, ...rest } = { ...bounds, ...change };
-    const bench = aBench();
-    const end = failed(await bench.start(from === undefined ? rest : { since: from, ...rest }));
-    expect(end).toMatchObject({ error: 'ConfigurationError', run: null });
-    expect(end.message).toContain(says);
-    expect(bench.service.requests).toEqual([]);
-  });
-
-  it.each([bounds, { parallel: 2 }, { slice: 'PT1H' }])('needs an API with an upper bound: %o', async (input) => {
-    const bench = aBench({ definition: { dates: { unitMs: 1_000, zone: 'UTC' } } });
-    expect(failed(await bench.start(input)).message).toContain('its requests do not exclude reports from a date on');
-  });
-
-  it.each([bounds, { parallel: 2 }, { slice: 'PT1H' }])('needs dates in a known time zone: %o', async (input) => {
-    const bench = aBench({ definition: { dates: { unitMs: 86_400_000, zone: undefined, upperBound: '{until}' } } });
-    expect(failed(await bench.start(input)).message).toContain('Set dates.zone in its api');
-    expect(bench.service.requests).toEqual([]);
-  });
-
-  it.each([bounds, {}])('has at most maxConcurrentPages slices at the same time: %o', async (input) => {
-    const bench = aBench({ definition: { slicing: { parallel: 1, maxConcurrentPages: 2 } } });
-    const end = failed(await bench.start({ ...input, parallel: 3 }));
-    expect(end).toMatchObject({ error: 'ConfigurationError', run: null });
-    expect(end.message).toContain('parallel: must be at most 2, the maxConcurrentPages of the service');
-    completed(await bench.start({ ...input, parallel: 2 }));
-  });
-
-  it('must not end within the lag of the export', async () => {
-    const bench = aBench({ definition: { lagMs: 60 * minute } });
-    const end = failed(await bench.start({ since, until: '2026-11-20T01:30:00Z' }));
-    expect(end.message).toContain('must not be after 2026-11-20T01:00:00Z, which is now less the lag');
-  });
+  it.each<Story>([
+    [
+      'is done at the second start, and exported again with again',
+      {},
+      { input: bounds, ends: whole },
+      { input: bounds, ends: { status: 'skipped', done: true } },
+      { input: { ...bounds, again: true }, ends: whole, then: (bench) => expect(manifestsIn(bench)).toHaveLength(2) },
+    ],
+    ...[{ filter: { type: 'invoice' } }, { source: 'https://other.example.com' }].map((change): Story => {
+      const request = anExportRequest({ size: 2, ...change });
+      return [
+        `is not done if another request has exported its bounds, or some of them: ${JSON.stringify(change)}`,
+        {},
+        { input: bounds, ends: whole },
+        { definition: { request }, input: bounds, ends: whole },
+        { input: bounds, ends: { status: 'skipped', done: true } },
+        { input: rest, ends: overlaps(/The bounds overlap/) },
+        // The newest run of these bounds is of another request.
+        { definition: {}, input: half, ends: completes({ reports: 6 }) },
+      ];
+    }),
+    [
+      'is refused if it overlaps another bounded run, unless it says again',
+      {},
+      { input: bounds, ends: whole },
+      { input: overlapping, ends: overlaps(/The bounds overlap .*Z, so reports/) },
+      { input: beside, ends: completes({ reports: 0 }) },
+      { input: { ...overlapping, again: true }, ends: completes({ reports: 1 }) },
+      { input: bounds, ends: skips() },
+    ],
+    [
+      'is refused if it overlaps another unfinished run, which is resumed by the same bounds',
+      { script: failing('RequestRejectedError', withCursor) },
+      { input: bounds, ends: fails('RequestRejectedError') },
+      { script: answers, input: overlapping, ends: overlaps(/The bounds overlap .*, which is unfinished, so reports/) },
+      { input: bounds, ends: whole },
+    ],
+    [
+      'has neither expect nor maxPages',
+      { definition: { expect: { minReports: 1_000 } }, limits: { maxPages: 1 } },
+      { input: sliced, ends: completes({ pages: 8 }) },
+    ],
+    refused('until: must not be after 2026-11-20T02:00:00Z', { since, until: '2026-11-21T00:00:00Z' }),
+    refused('until: must be after since', { since, until: '2026-10-01T00:00:00Z' }),
+    refused('since: must be in whole seconds', { since: '2026-11-01T00:00:00.5Z', until }),
+    refused('needs since', { until }),
+    refused(
+      'must not be after 2026-11-20T01:00:00Z, which is now less the lag',
+      { since, until: '2026-11-20T01:30:00Z' },
+      { lagMs: 60 * minute },
+    ),
+    ...[bounds, { parallel: 2 }, { slice: 'PT1H' }].flatMap((input) => [
+      refused('its requests do not exclude reports from a date on', input, unbounded),
+      refused('Set dates.zone in its api', input, inDays),
+    ]),
+    ...[bounds, {}].map((input): Story => [
+      `has at most maxConcurrentPages slices at the same time: ${JSON.stringify(input)}`,
+      { definition: limited },
+      {
+        input: { ...input, parallel: 3 },
+        ends: fails('ConfigurationError', 'parallel: must be at most 2, the maxConcurrentPages of the service'),
+      },
+      { input: { ...input, parallel: 2 }, ends: completes() },
+    ]),
+  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
 });
