@@ -20,7 +20,7 @@ invariants at every write. A seed determines its history: the same seed always g
   --pages P    size of the largest run, in pages, approximately (12)
   --exports N  number of exports of the service, all due at the same moments (by default, the seed decides: 1 to 5)
   --limit L    with --exports: how many pages are requested at the same time (maxConcurrentPages)
-  --days       histories of several days, in which it is known what each run must contain
+  --days       histories of several days with right clocks, in which it is known exactly what each run must contain
   --each       with --seed: runs the history without faults, then once for each fault that can occur in it
   --pairs      runs a few small histories, once for each pair of faults that can occur in them
   --slice K/N  with --pairs: only part K of N parts of all pairs

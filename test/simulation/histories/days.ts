@@ -1,7 +1,7 @@
 /**
  * The histories of `npm run simulate -- --days`: three to five days with several starts a day, in which operators name
  * bounds, restart, stop and abandon runs, with settings at the borders of what is allowed. Clocks are right, so that it
- * is known what each run must contain (`invariants/oracle.ts`).
+ * is known exactly what each run must contain (`invariants/oracle.ts`).
  */
 
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';

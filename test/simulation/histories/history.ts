@@ -17,7 +17,7 @@ import type { LogLine } from '../world/event-log.ts';
 import { createContainer } from '../world/container.ts';
 import { bucket, createHandler, deployedSettings, type Endpoints, prefix, table, vendor } from '../world/functions.ts';
 import { createLambda } from '../world/lambda.ts';
-import type { Process } from '../world/process.ts';
+import { maxClockJumpMs, type Process } from '../world/process.ts';
 import { createSimulatedService, type SimulatedService } from '../world/report-service.ts';
 import { contractApi, describedApi } from '../world/service-apis.ts';
 import { createReportTimeline } from '../world/reports.ts';
@@ -41,7 +41,7 @@ export interface HistoryPlan {
   readonly pages: number;
   /** Instead of the exports that the seed brings. */
   readonly crowd?: Crowd | undefined;
-  /** Several days, in which it is known what each run must contain. */
+  /** Several days with right clocks. */
   readonly days?: boolean | undefined;
   /** Instead of the scenario that the seed brings. */
   readonly small?: SmallHistory | undefined;
@@ -92,7 +92,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   const apiKeys = createApiKeys(world, scenario);
   const shared = createBucket(scenario.maxListed);
   const { s3 } = shared;
-  const deployments = [createDeployment(world, scenario, shared, apiKeys, '', plan.days)];
+  const deployments = [createDeployment(world, scenario, shared, apiKeys, '')];
   if (scenario.otherExports.length > 0) {
     const other = { ...scenario, exports: scenario.otherExports };
     deployments.push(createDeployment(world, other, shared, apiKeys, 'other-'));
@@ -118,7 +118,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
       const stores = { ...dynamoDb, damagedKeys: s3.damages.map(({ key }) => key) };
       checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, stores);
-      oracle?.checkEnd(observed, lastStartAt, checks.publishedReports(observed.name));
+      oracle.checkEnd(observed, lastStartAt);
     }
   }
   checkUploads(world, s3, shared.uploads);
@@ -176,17 +176,10 @@ function createBucket(maxListed: number): Bucket {
 }
 
 /** The exports of a service, and everything of theirs alone. `label`: the beginning of their executions' names. */
-function createDeployment(
-  world: World,
-  scenario: Scenario,
-  shared: Bucket,
-  apiKeys: ApiKeys,
-  label: string,
-  hasOracle = false,
-) {
+function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiKeys: ApiKeys, label: string) {
   const exports = new Map<string, ObservedExport>();
   const versions = createDeployments(world, scenario, label);
-  const stores = createStores(world, scenario, exports, shared, apiKeys, hasOracle);
+  const stores = createStores(world, scenario, exports, shared, apiKeys);
   const { endpoints, onEvent } = stores;
   const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, versions, endpoints, onEvent, label);
   for (const each of scenario.exports) {
@@ -201,6 +194,10 @@ function createDeployment(
   }
   return { ...stores, exports, lambda, stepFunctions };
 }
+
+/** The largest difference between the clock of a function and the true time. */
+const maxClockErrorOf = ({ maxFunctionSkewMs, clocksJump }: Scenario): number =>
+  maxFunctionSkewMs + (clocksJump ? maxClockJumpMs : 0);
 
 /** The rate of the service, if the clocks agree as well as it needs (docs/guarantees.md). */
 function provenRateOf({ deployment, maxFunctionSkewMs, clocksJump }: Scenario): RateLimit | undefined {
@@ -217,7 +214,6 @@ function createStores(
   exports: ReadonlyMap<string, ObservedExport>,
   { s3, uploads, perform }: Bucket,
   apiKeys: ApiKeys,
-  hasOracle: boolean,
 ) {
   const { maxConcurrentPages } = scenario.deployment;
   let writer: Process | undefined;
@@ -247,12 +243,12 @@ function createStores(
     hasSeenForeign: (processId, key) => foreignSeen.has(`${processId} ${key}`),
   };
   const starts = createStartChecks(observations);
-  const oracle = hasOracle ? createOracle(observations) : undefined;
+  const oracle = createOracle(observations, maxClockErrorOf(scenario));
   const checks: WriteChecks = createWriteChecks(observations, {
     ...starts,
     onState(...change) {
       starts.onState(...change);
-      oracle?.onState(...change);
+      oracle.onState(...change);
     },
   });
   const operators = createOperators(observations, scenario.faultsEndAt);
@@ -303,7 +299,7 @@ function createStores(
     checkExecution(event);
     const name = findExport(exports, event.execution.input)?.name ?? '';
     starts.onEvent(event, name);
-    oracle?.onEvent(event, name);
+    oracle.onEvent(event, name);
     operators.onEvent(event);
   };
   const abandon = createAbandon(observations, (process, command) =>

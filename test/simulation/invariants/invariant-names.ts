@@ -60,12 +60,12 @@ export type Invariant =
   | 'a run completes only while its pages are stored'
   // What becomes of each start: starts.ts
   | 'one scheduled time begins one run'
-  | 'a run begins where its start says'
   | 'a start that contradicts an unfinished run is refused'
   | 'a start with restart begins a new run'
   | 'a start is skipped or refused only for a documented reason'
-  // Histories of days: oracle.ts
-  | 'a run has the bounds that follow from settings and operators'
+  // Which bounds a run has, and what is exported: oracle.ts
+  | 'a run begins where its start says'
+  | 'a run ends where its start says'
   | 'a run without a page is replaced'
   | 'the watermark is where the exported dates end'
   | 'a start exports nothing only if nothing is due'

@@ -1,6 +1,6 @@
 /**
- * Computes what each run of an export must contain from its settings and from what operators did, and compares it with
- * the runs that began and completed. What matters is in no store: up to which date all reports are in completed runs.
+ * Computes what each start leads to, and what each run must contain, from the settings and from what operators did.
+ * What matters is in no store: up to which date all reports are in completed runs.
  *
  * | of a run | what it must be |
  * |---|---|
@@ -9,14 +9,16 @@
  * | no page | a later start begins another run, with the same `since` and a later `until` |
  * | completed | what it requested is exported. It counts if it leaves no gap after what was exported before |
  *
- * Clocks are right, within what a `Date` says.
+ * Clocks may be wrong, and several versions of the settings may be deployed: a moment is a range, and a run may follow
+ * any version.
  */
 
+import type { GivenExport } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent } from '../step-functions/step-functions.ts';
-import type { SimulatedReport } from '../world/reports.ts';
+import type { Process } from '../world/process.ts';
+import type { World } from '../world/world.ts';
 import {
   type ActiveRun,
-  type Bounds,
   entriesOf,
   isBounded,
   type Observations,
@@ -29,7 +31,7 @@ export interface Oracle {
   onState(observed: ObservedExport, state: StateItem, previous: StateItem | undefined): void;
   onEvent(event: ExecutionEvent, exportName: string): void;
   /** At the end, all is exported up to the last start. */
-  checkEnd(observed: ObservedExport, lastStartAt: number, published: ReadonlySet<SimulatedReport>): void;
+  checkEnd(observed: ObservedExport, lastStartAt: number): void;
 }
 
 interface StartInput {
@@ -39,12 +41,16 @@ interface StartInput {
   readonly continues?: string;
 }
 
+type Range = readonly [earliest: number, latest: number];
+
 /** The oracle's knowledge of an export. */
 interface Ledger {
-  /** Everything dated from `since` to `until` is in completed runs; undefined before the first one that counts. */
-  exported: Bounds | undefined;
-  /** Where the lookback window of the first start began, until a run has exported it. */
-  owedSince: number | undefined;
+  /** Everything dated before this is in completed runs, from where the first one began; undefined before it. */
+  exportedUntil: number | undefined;
+  /** When the first start of an export with a lookback window was, until a run has exported its window. */
+  firstStart: Range | undefined;
+  /** When the first invocation that can have begun the active run began. */
+  begunAfter: number;
 }
 
 const minute = 60_000;
@@ -52,31 +58,29 @@ const minute = 60_000;
 const dateSlackMs = 5_000;
 const never = Number.POSITIVE_INFINITY;
 
-export function createOracle(observations: Observations): Oracle {
-  const { world, writer, dateUnitMs: unitMs } = observations;
+export function createOracle(observations: Observations, maxClockErrorMs: number): Oracle {
+  const { world, writer, dateUnitMs } = observations;
+  /** Runs with a lag end at multiples of it. */
+  const stepMs = Math.max(minute, dateUnitMs);
   const ledgers = new Map<string, Ledger>();
   const ledgerOf = ({ name }: Pick<ObservedExport, 'name'>): Ledger => {
-    const ledger = ledgers.get(name) ?? { exported: undefined, owedSince: undefined };
+    const ledger = ledgers.get(name) ?? { exportedUntil: undefined, firstStart: undefined, begunAfter: 0 };
     ledgers.set(name, ledger);
     return ledger;
   };
-  /** How far before `exported.until` the next run begins, and where the first one does. */
-  const policyOf = ({ scenario }: ObservedExport) => {
-    const { initial, overlap = 0, lookbackWindow, lag = 0 } = scenario.settings.since;
-    return {
-      initialMs: initial === undefined ? 0 : Date.parse(initial),
-      overlapMs: Number(overlap),
-      windowMs: lookbackWindow === undefined ? undefined : Number(lookbackWindow),
-      lagMs: Number(lag),
-    };
-  };
+  const hasPages = (name: string, { run }: ActiveRun) => entriesOf(observations, name, run).length > 0;
+  const endOf = (now: number, lagMs: number) => Math.floor((now - lagMs) / stepMs) * stepMs;
 
-  /** Where a new run begins that nothing but the settings and the runs before decide. `now`: when its window ends. */
-  function sinceOfSettings(observed: ObservedExport, now: number): number {
-    const { initialMs, overlapMs, windowMs } = policyOf(observed);
-    const { exported, owedSince = never } = ledgerOf(observed);
-    if (windowMs !== undefined) return Math.max(0, Math.min(now - windowMs, exported?.until ?? owedSince));
-    return exported === undefined ? initialMs : Math.max(0, exported.until - overlapMs);
+  /** Where a run begins that nothing but these settings and the runs before decide. `now`: when its window ends. */
+  function sinceOf(policy: Policy, now: Range, { exportedUntil, firstStart }: Ledger): Range {
+    const { initialMs, overlapMs, windowMs } = policy;
+    if (windowMs === undefined) {
+      const since = exportedUntil === undefined ? initialMs : Math.max(0, exportedUntil - overlapMs);
+      return [since, since];
+    }
+    const window = (ms: number, firstMs = never) =>
+      Math.max(0, Math.min(ms - windowMs, exportedUntil ?? firstMs - windowMs));
+    return [window(now[0], firstStart?.[0]), window(now[1], firstStart?.[1])];
   }
 
   function checkBegin(
@@ -86,73 +90,95 @@ export function createOracle(observations: Observations): Oracle {
     replaced: ActiveRun | undefined,
   ): void {
     const { name } = observed;
-    const begunAt = Date.parse(run.startedAt);
-    const isKept = replaced !== undefined && !hasPages(name, replaced) && input.since === undefined && !input.restart;
-    const now = input.scheduledTime === undefined ? begunAt : Date.parse(input.scheduledTime);
-    const since = input.since ?? (isKept ? replaced.since : instant(sinceOfSettings(observed, now)));
-    if (Date.parse(run.since) !== Date.parse(since)) {
-      world.violate(
-        'a run has the bounds that follow from settings and operators',
-        `${name}: ${run.run} begins at ${run.since}, and everything since ${since} is to be exported`,
-      );
-    }
-    noteWindow(observed, input, Math.min(begunAt, now));
-    const until = untilOf(observed, begunAt);
-    if ((run.until === undefined ? never : Date.parse(run.until)) !== until) {
-      world.violate(
-        'a run has the bounds that follow from settings and operators',
-        `${name}: ${run.run} ends at ${run.until}, and could end at ${instant(until)}`,
-      );
-    }
-  }
-
-  /** An operator who names a `since` says what is wanted. */
-  function noteWindow(observed: ObservedExport, input: StartInput, end: number): void {
     const ledger = ledgerOf(observed);
-    const { windowMs } = policyOf(observed);
-    if (windowMs === undefined || input.since !== undefined || ledger.exported !== undefined) return;
-    ledger.owedSince ??= end - windowMs;
-  }
-
-  const hasPages = (name: string, { run }: ActiveRun) => entriesOf(observations, name, run).length > 0;
-
-  function untilOf(observed: ObservedExport, now: number): number {
-    const { lagMs } = policyOf(observed);
-    const step = Math.max(minute, unitMs);
-    return lagMs === 0 ? never : Math.floor((now - lagMs) / step) * step;
-  }
-
-  /** A run counts if it began where the next one would have begun, or before. */
-  function checkCompletion(observed: ObservedExport, run: ActiveRun, { watermark }: StateItem): void {
-    const { name } = observed;
-    const { initialMs, overlapMs, windowMs, lagMs } = policyOf(observed);
-    const ledger = ledgerOf(observed);
-    const { exported, owedSince } = ledger;
+    const clock = clockRange(writer(), world);
+    const now = input.scheduledTime === undefined ? clock : exactly(Date.parse(input.scheduledTime));
+    // What is exported belongs to a request. A version that requests something else begins from the start.
+    const isOther = observed.requestMark(writer().id) !== undefined;
+    const known = isOther ? { ...ledger, exportedUntil: undefined } : ledger;
+    const mayKeep = replaced !== undefined && input.since === undefined && input.restart !== true;
+    const policies = observed.versions.map(policyOf);
+    const expected =
+      input.since === undefined
+        ? policies.map((policy) => sinceOf(policy, now, known))
+        : [exactly(Date.parse(input.since))];
+    if (mayKeep) expected.push(exactly(Date.parse(replaced.since)));
     const since = Date.parse(run.since);
-    const isFirst = exported === undefined;
+    if (!expected.some(([earliest, latest]) => since >= earliest && since <= latest)) {
+      const ranges = expected.map((range) => range.map(instant).join(' to ')).join(', or ');
+      world.violate(
+        'a run begins where its start says',
+        `${name}: ${run.run} begins at ${run.since} instead of ${ranges}`,
+      );
+    }
+    const isEndOf = ({ lagMs }: Policy) => lagMs === run.lagMs;
+    const until = run.lagMs === 0 ? undefined : endOf(Date.parse(run.startedAt), run.lagMs);
+    if ((run.until && Date.parse(run.until)) !== until || !policies.some(isEndOf)) {
+      world.violate(
+        'a run ends where its start says',
+        `${name}: ${run.run} ends at ${run.until} instead of ${instant(until)}`,
+      );
+    }
+    ledger.begunAfter = writer().startedAt;
+    // An operator who names a `since` says what is wanted.
+    const hasWindow = policies.some(({ windowMs }) => windowMs !== undefined);
+    if (hasWindow && input.since === undefined && known.exportedUntil === undefined) {
+      ledger.firstStart ??= [Math.min(clock[0], now[0]), Math.min(clock[1], now[1])];
+    }
+  }
+
+  /** Whether the run counts: it began where the next one would have begun, or before. */
+  function counts(
+    { initialMs, overlapMs, windowMs }: Policy,
+    since: number,
+    { exportedUntil, firstStart }: Ledger,
+    asOf: 0 | 1,
+  ): boolean {
+    if (exportedUntil !== undefined) return since <= Math.max(0, exportedUntil - overlapMs);
+    if (windowMs !== undefined) return firstStart === undefined || since <= Math.max(0, firstStart[asOf] - windowMs);
     // Without `initial`, an operator may say where the first run begins.
-    const first = windowMs === undefined && initialMs > 0 ? initialMs : (owedSince ?? since);
-    const counts = since <= (isFirst ? first : Math.max(0, exported.until - overlapMs));
-    const before = exported?.until ?? since;
+    return initialMs === 0 || since <= initialMs;
+  }
+
+  function checkCompletion(observed: ObservedExport, run: ActiveRun, { watermark }: StateItem): void {
+    const { name, service, scenario } = observed;
+    const ledger = ledgerOf(observed);
+    const since = Date.parse(run.since);
     const until = run.until === undefined ? never : Date.parse(run.until);
-    const least = Math.max(before, Math.min(until, Date.parse(run.startedAt) - dateSlackMs - lagMs));
-    const most = Math.max(before, Math.min(until, world.time.now() - lagMs));
+    const { maxDateLagMs, skewMs } = scenario.service;
+    // The earlier one of both clocks counts, so a wrong `Date` can only be too early.
+    const hasWrongDate = world.injectedFaults.some(({ kind }) => kind === 'wrong-date');
+    const begunAt = Math.min(
+      Date.parse(run.startedAt),
+      ledger.begunAfter + Math.min(0, skewMs) - maxDateLagMs - maxClockErrorMs,
+    );
+    const now = Math.max(service.now(), world.time.now() + maxClockErrorMs);
+    // With a slow clock, a first run may seem to end before it begins.
+    const least = Math.max(
+      ledger.exportedUntil ?? -never,
+      hasWrongDate ? -never : Math.min(until, begunAt - dateSlackMs - run.lagMs),
+    );
+    const most = Math.max(ledger.exportedUntil ?? since, Math.min(until, now - run.lagMs));
     const actual = watermark === undefined ? undefined : Date.parse(watermark.instant);
-    if (!counts && actual !== exported?.until) {
+    const answers = new Set(
+      observed.versions.flatMap((version) =>
+        ([0, 1] as const).map((asOf) => counts(policyOf(version), since, ledger, asOf)),
+      ),
+    );
+    const moves = actual !== undefined && actual >= least && actual <= most;
+    const stays = actual === ledger.exportedUntil;
+    if (!(answers.has(true) && moves) && !(answers.has(false) && stays)) {
+      const expected = answers.has(true)
+        ? `from ${instant(least)} to ${instant(most)}`
+        : `${instant(ledger.exportedUntil)}: the run leaves a gap`;
       world.violate(
         'the watermark is where the exported dates end',
-        `${name}: ${run.run} leaves a gap, but the watermark moves from ${instant(exported?.until)} to ${instant(actual)}`,
+        `${name}: after ${run.run}, it is ${instant(actual)}, not ${expected}`,
       );
     }
-    if (counts && !(actual !== undefined && actual >= least && actual <= most)) {
-      world.violate(
-        'the watermark is where the exported dates end',
-        `${name}: after ${run.run}, the watermark is ${instant(actual)}, not from ${instant(least)} to ${instant(most)}`,
-      );
-    }
-    if (!counts) return;
-    ledger.exported = { since: Math.min(since, exported?.since ?? never), until: actual ?? least };
-    ledger.owedSince = undefined;
+    if (actual === ledger.exportedUntil) return;
+    ledger.exportedUntil = actual;
+    ledger.firstStart = undefined;
   }
 
   return {
@@ -160,21 +186,20 @@ export function createOracle(observations: Observations): Oracle {
       const { step, payload } = writer();
       const input = (payload.input ?? {}) as StartInput;
       const [before, run] = [previous?.active, state.active];
-      if (before !== undefined && run?.run !== before.run) {
-        // Nothing of a run that was abandoned counts.
-        if (state.lastCompleted?.result.run === before.run) checkCompletion(observed, before, state);
-      }
-      if (run === undefined || step !== 'BeginRun') {
+      // Nothing of a run that was abandoned counts.
+      const isCompleted =
+        before !== undefined && run?.run !== before.run && state.lastCompleted?.result.run === before.run;
+      if (isCompleted) checkCompletion(observed, before, state);
+      if (run === undefined) return;
+      if (step !== 'BeginRun') {
         // It starts over, because its cursor was rejected.
-        if (run !== undefined && before !== undefined && (run.since !== before.since || run.until !== before.until)) {
+        if (before !== undefined && (run.since !== before.since || run.until !== before.until)) {
           world.violate(
-            'a run has the bounds that follow from settings and operators',
+            'a run begins where its start says',
             `${observed.name}: ${run.run} has other bounds than ${before.run}, which it replaces`,
           );
         }
-        return;
-      }
-      if (run.run !== before?.run) checkBegin(observed, input, run, before);
+      } else if (run.run !== before?.run) checkBegin(observed, input, run, before);
       else if (run.execution !== before.execution && input.continues === undefined && !hasPages(observed.name, run)) {
         world.violate(
           'a run without a page is replaced',
@@ -185,53 +210,59 @@ export function createOracle(observations: Observations): Oracle {
 
     onEvent(event, exportName) {
       const { execution } = event;
+      const observed = observations.exports.get(exportName);
       if (event.type !== 'entered' || event.state !== 'HasWork' || isBounded(execution.input)) return;
       const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };
-      const observed = observations.exports.get(exportName);
       if (next !== 'skip' || observed === undefined || !/nothing to export/.test(reason)) return;
       const { since, scheduledTime } = execution.input as StartInput;
-      const { windowMs, initialMs } = policyOf(observed);
-      const { exported } = ledgerOf(observed);
-      const begins =
-        since === undefined
-          ? sinceOfSettings(observed, scheduledTime === undefined ? world.time.now() : Date.parse(scheduledTime))
-          : Date.parse(since);
-      // All that could be exported has been; or it is not wanted, as an operator or `initial` says.
-      const until = untilOf(observed, execution.startedAt);
-      const isExported = exported !== undefined && exported.until >= until;
-      const isUnwanted = since !== undefined || (windowMs === undefined && initialMs > 0 && exported === undefined);
-      if (!(isExported || isUnwanted) || begins < until) {
+      const now: Range =
+        scheduledTime === undefined ? exactly(world.time.now() + maxClockErrorMs) : exactly(Date.parse(scheduledTime));
+      const isDue = observed.versions.map(policyOf).every((policy) => {
+        const [, latest] = since === undefined ? sinceOf(policy, now, ledgerOf(observed)) : exactly(Date.parse(since));
+        return latest < endOf(execution.startedAt - maxClockErrorMs, policy.lagMs) || policy.lagMs === 0;
+      });
+      if (isDue) {
         world.violate(
           'a start exports nothing only if nothing is due',
-          `${exportName}: ${execution.name} exports nothing, although reports since ${instant(begins)} are to be exported`,
+          `${exportName}: ${execution.name} exports nothing, although reports are to be exported`,
         );
       }
     },
 
-    checkEnd(observed, lastStartAt, published) {
+    checkEnd(observed, lastStartAt) {
       if (world.violation() !== undefined) return;
-      const { name, scenario, timeline } = observed;
-      const { exported } = ledgerOf(observed);
-      const { initialMs, windowMs, lagMs } = policyOf(observed);
-      const due = Math.floor((lastStartAt - scenario.intervalMs - lagMs) / unitMs) * unitMs - minute;
-      if (exported === undefined || exported.until < due) {
-        world.violate(
-          'what settings and operators ask for is exported',
-          `${name} is exported up to ${instant(exported?.until)}, and could be up to ${instant(due)}`,
-        );
-        return;
-      }
-      const from = windowMs === undefined && initialMs > 0 ? Math.min(initialMs, exported.since) : exported.since;
-      const missed = timeline.reports.filter(
-        (report) => report.date >= from && report.date < exported.until && !published.has(report),
+      const { name, scenario, service, versions } = observed;
+      const { exportedUntil } = ledgerOf(observed);
+      const { skewMs, maxDateLagMs } = scenario.service;
+      const lagMs = Math.max(...versions.map((version) => policyOf(version).lagMs));
+      const latest = lastStartAt - scenario.intervalMs - lagMs + Math.min(0, skewMs) - maxDateLagMs - maxClockErrorMs;
+      const due = Math.floor(latest / service.dateUnitMs) * service.dateUnitMs - minute;
+      if (exportedUntil !== undefined && exportedUntil >= due) return;
+      world.violate(
+        'what settings and operators ask for is exported',
+        `${name} is exported up to ${instant(exportedUntil)}, and could be up to ${instant(due)}`,
       );
-      if (missed.length > 0)
-        world.violate(
-          'what settings and operators ask for is exported',
-          `${name} lacks ${missed.map(({ id }) => id).join(', ')} since ${instant(from)}`,
-        );
     },
   };
+}
+
+type Policy = ReturnType<typeof policyOf>;
+
+/** How far before the end of what is exported the next run begins, and where the first one does. */
+function policyOf({ since: { initial, overlap = 0, lookbackWindow, lag = 0 } }: Pick<GivenExport, 'since'>) {
+  return {
+    initialMs: initial === undefined ? 0 : Date.parse(initial),
+    overlapMs: Number(overlap),
+    windowMs: lookbackWindow === undefined ? undefined : Number(lookbackWindow),
+    lagMs: Number(lag),
+  };
+}
+
+const exactly = (ms: number): Range => [ms, ms];
+
+/** What the clock of the process can have been since its start. It may have been set meanwhile, also twice. */
+function clockRange({ startedAt, clockOffsets }: Process, { time }: World): Range {
+  return [startedAt + Math.min(...clockOffsets) - 1, time.now() + Math.max(...clockOffsets) + 1];
 }
 
 const instant = (ms: number | undefined): string =>

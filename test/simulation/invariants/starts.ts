@@ -1,13 +1,9 @@
-/** Compares each start with what becomes of it: the run that it begins or resumes, or why it is refused. */
+/** Compares each start with what becomes of it: whether it begins or resumes a run, or why it is refused. */
 
-import type { GivenExport } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
-import type { Process } from '../world/process.ts';
-import type { World } from '../world/world.ts';
 import {
   boundedRuns,
   boundsOf,
-  entriesOf,
   type Observations,
   type ObservedExport,
   overlaps,
@@ -33,7 +29,7 @@ export interface StartChecks {
 const descriptionLagMs = 5_000;
 
 export function createStartChecks(observations: Observations): StartChecks {
-  const { world, writer, findExecution, exports, dateUnitMs } = observations;
+  const { world, writer, findExecution, exports } = observations;
   /** Executions that have begun a run. */
   const begun = new Set<string>();
   /** Executions that have begun or resumed a run. */
@@ -44,54 +40,19 @@ export function createStartChecks(observations: Observations): StartChecks {
   const settled = new Map<string, ReadonlySet<string>>();
   /** Executions whose run would have ended before it began, because of the lag. */
   const withoutPeriod = new Set<string>();
-  /** By export with a lookback window and no watermark: the earliest beginning of a first run without `since`. */
-  const firstStarts = new Map<string, Range>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
 
-  /** A run with a lag ends so long before it begins, in whole minutes or days. */
-  const checkEnd = ({ name, versions }: ObservedExport, { active }: StateItem) => {
-    if (active === undefined) return;
-    const { until, run, lagMs, startedAt } = active;
-    const step = Math.max(60_000, dateUnitMs);
-    const expected = lagMs === 0 ? undefined : Math.floor((Date.parse(startedAt) - lagMs) / step) * step;
-    const isOfSettings = versions.some(({ since }) => (since.lag ?? 0) === lagMs);
-    if ((until && Date.parse(until)) !== expected || !isOfSettings) {
-      world.violate('a run begins where its start says', `${name}: ${run} ends at ${until}, with a lag of ${lagMs} ms`);
-    }
-  };
-
   const checkBegin = (
-    observed: ObservedExport,
+    { name }: ObservedExport,
     input: StartInput,
     state: StateItem,
     previous: StateItem | undefined,
   ) => {
-    const { name } = observed;
-    const { run = '', since = '' } = state.active ?? {};
     const { scheduledTime } = input;
     if (scheduledTime !== undefined && previous?.active === undefined && usedTimes(name).has(scheduledTime)) {
-      world.violate('one scheduled time begins one run', `${name}: ${scheduledTime} begins ${run}`);
+      const details = `${name}: ${scheduledTime} begins ${state.active?.run}`;
+      world.violate('one scheduled time begins one run', details);
     }
-    const begin = Date.parse(since);
-    // A watermark belongs to a request.
-    const isOther = observed.requestMark(writer().id) !== undefined;
-    const bounds = isOther ? undefined : previous;
-    const first = firstStarts.get(name);
-    const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, bounds, first));
-    const hasWindow = observed.versions.some((settings) => 'lookbackWindow' in settings.since);
-    if (hasWindow && input.since === undefined && bounds?.watermark === undefined && first === undefined) {
-      const clock = clockRange(writer(), world);
-      const scheduled = scheduledTime === undefined ? Number.POSITIVE_INFINITY : Date.parse(scheduledTime);
-      firstStarts.set(name, [Math.min(clock[0], scheduled), Math.min(clock[1], scheduled)]);
-    }
-    // It may replace a run without a page, and begin where that did.
-    const isReplacement = input.since === undefined && previous?.active?.since === since;
-    if (!isReplacement && !ranges.some(([earliest, latest]) => begin >= earliest && begin <= latest)) {
-      const format = (range: readonly number[]) => range.map((ms) => new Date(ms).toISOString()).join(' to ');
-      const expected = ranges.map(format).join(', or ');
-      world.violate('a run begins where its start says', `${name}: ${run} begins at ${since} instead of ${expected}`);
-    }
-    checkEnd(observed, state);
   };
 
   const overlapsAnother = ({ execution: { name, input } }: ExecutionEvent): boolean => {
@@ -161,7 +122,6 @@ export function createStartChecks(observations: Observations): StartChecks {
       if (active === undefined && previous?.active !== undefined) {
         if (state.lastCompleted?.result.run === previous.active.run) settled.set(name, new Set(usedTimes(name)));
         else used.set(name, new Set(settled.get(name)));
-        if (step === 'FinishRun' && state.watermark !== undefined) firstStarts.delete(name);
       }
       if (step !== 'BeginRun' || active === undefined) return;
       const input = (payload.input ?? {}) as StartInput;
@@ -176,9 +136,6 @@ export function createStartChecks(observations: Observations): StartChecks {
         }
         if (input.restart === true && active.startedBy !== payload.execution) {
           world.violate('a start with restart begins a new run', `${name}: ${active.run} is resumed`);
-        }
-        if (input.continues === undefined && entriesOf(observations, name, active.run).length === 0) {
-          world.violate('a run begins where its start says', `${name}: ${active.run} has no page, and is resumed`);
         }
       }
       if (input.scheduledTime !== undefined) used.set(name, usedTimes(name).add(input.scheduledTime));
@@ -225,33 +182,4 @@ export function createStartChecks(observations: Observations): StartChecks {
       }
     },
   };
-}
-
-type Range = readonly [earliest: number, latest: number];
-
-/** The dates between which a new run must begin. They differ only if it begins by the function's own clock. */
-function expectedSince(
-  { world, writer }: Observations,
-  { since: policy }: { readonly since: GivenExport['since'] },
-  { since, scheduledTime }: StartInput,
-  previous: StateItem | undefined,
-  first: Range | undefined,
-): Range {
-  const exactly = (ms: number) => [ms, ms] as const;
-  if (since !== undefined) return exactly(Date.parse(since));
-  const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
-  if (policy.lookbackWindow !== undefined) {
-    const now = scheduledTime === undefined ? clockRange(writer(), world) : exactly(Date.parse(scheduledTime));
-    const window = Number(policy.lookbackWindow);
-    const bound = (ms: number, firstMs = Number.POSITIVE_INFINITY) =>
-      Math.max(0, Math.min(ms - window, watermark ?? firstMs - window));
-    return [bound(now[0], first?.[0]), bound(now[1], first?.[1])];
-  }
-  if (watermark !== undefined) return exactly(Math.max(0, watermark - Number(policy.overlap ?? 0)));
-  return exactly(policy.initial === undefined ? 0 : Date.parse(policy.initial));
-}
-
-/** What the clock of the process can have been since its start. It may have been set meanwhile, also twice. */
-function clockRange({ startedAt, clockOffsets }: Process, { time }: World): Range {
-  return [startedAt + Math.min(...clockOffsets) - 1, time.now() + Math.max(...clockOffsets) + 1];
 }

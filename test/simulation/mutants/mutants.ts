@@ -394,6 +394,11 @@ export const mutants: readonly Mutant[] = [
     faults: [inWatermark((_, _state, _definition, { since }) => since)],
   },
   {
+    name: 'the watermark stays where it is',
+    violates: 'the watermark is where the exported dates end',
+    faults: [inWatermark((_, { watermark }) => watermark?.instant)],
+  },
+  {
     name: 'the watermark is that of the last slice',
     violates: 'the watermark passes nothing that was not requested',
     faults: [
@@ -531,7 +536,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a run without a page keeps its upper bound',
-    violates: 'a run begins where its start says',
+    violates: 'a run ends where its start says',
     faults: [
       inDecision.after(({ kind, run }, { active }) =>
         kind === 'replace' ? { run: { ...run, until: active?.until ?? run.until } } : {},
@@ -540,7 +545,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a run with a lag ends when it begins',
-    violates: 'a run begins where its start says',
+    violates: 'a run ends where its start says',
     faults: [
       inDecision.after((decision) => {
         const { run } = decision;

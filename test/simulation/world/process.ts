@@ -44,6 +44,7 @@ export interface ProcessOptions {
 
 /** How far a clock jumps: some are corrected at last, others become wrong. */
 const clockJumpsMs = [-10_800_000, -1_200_000, -15_000, 0, 15_000, 1_200_000, 10_800_000];
+export const maxClockJumpMs = Math.max(...clockJumpsMs);
 
 /** The error of a request or a response that was lost. */
 class ConnectionError extends Error {
