@@ -5,10 +5,10 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
-import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
+import { createPageSlots, type SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
+import { createMemoryRecord } from '../../../lib/core/slots/shared-record.ts';
 import { withSpools } from '../../support/builders.ts';
 import { anExportBench, begin, loggedPages } from '../../support/export/export-bench.ts';
-import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 import { positionOf, someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
@@ -110,7 +110,7 @@ function aCountedExport(failure: Failure | undefined) {
       return await bench.log.append(entry);
     },
   };
-  const slotStore = createMemorySlotStore();
+  const slotStore = createMemoryRecord<SlotsRecord>();
   const { runtime } = bench.deps;
   const slots = createPageSlots({ record: slotStore, limit: 1, runtime });
   return { deps: { ...bench.deps, service, store, log, slots }, bench, stats, open, slotStore, invocation };
@@ -137,7 +137,7 @@ describe('the page pipeline within a slot', () => {
     expect(await loggedPages(bench)).toEqual(allPages);
     expect(bench.service.requests).toHaveLength(pages);
     expect(stats.mostOpen).toBe(1);
-    expect(slotStore.current()).toEqual([]);
+    expect((await slotStore.read()).content).toEqual({ holders: [] });
   });
 
   it('requests the next page while the one before is being stored, but not while it is being received', async () => {
@@ -184,13 +184,13 @@ describe('the page pipeline within a slot', () => {
       } else if (failure.stage.includes('Retry-After')) expect(outcome).toMatchObject({ next: 'finish' });
       else expect(outcome).toMatchObject({ message: `${failure.stage} fails` });
       expect(open.size).toBe(0);
-      expect(slotStore.current()).toEqual([]);
+      expect((await slotStore.read()).content).toEqual({ holders: [] });
 
       const again = { maxInFlight, signal: new AbortController().signal };
       expect(await invoke(deps, again)).toMatchObject({ next: 'finish' });
       expect(await loggedPages(bench)).toEqual(allPages);
       expect(stats.mostOpen).toBe(1);
-      expect(slotStore.current()).toEqual([]);
+      expect((await slotStore.read()).content).toEqual({ holders: [] });
     },
   );
 });

@@ -7,7 +7,8 @@ import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/cor
 import type { PageRequest, PageStore, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
+import { createPageSlots, type SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
+import { createMemoryRecord } from '../../../lib/core/slots/shared-record.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { aFetchedPage, anExportRequest, at, someLimits, withSpools } from '../../support/builders.ts';
 import {
@@ -20,7 +21,6 @@ import {
   manifestsIn,
   pagesIn,
 } from '../../support/export/export-bench.ts';
-import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
 import { completes, fails, skips, type Start, tell } from '../../support/export/stories.ts';
 
@@ -116,19 +116,19 @@ describe('a run with several slices', () => {
         if (request.cursor === null && !isProof(request)) walked.push(request.since);
         now += 1;
         most.requests = Math.max(most.requests, now);
-        most.slots = Math.max(most.slots, record.current()?.length ?? 0);
+        most.slots = Math.max(most.slots, (await record.read()).content?.holders.length ?? 0);
         await new Promise(setImmediate);
         now -= 1;
         return await fetch(request, options);
       },
     };
-    const record = createMemorySlotStore();
+    const record = createMemoryRecord<SlotsRecord>();
     const slots = createPageSlots({ record, limit: 3, runtime: bench.deps.runtime });
     Object.assign(bench.deps, { service, slots });
     completed(await bench.start({ ...sliced, slice: 'PT1M', parallel: 3 }));
     expect(walked).toEqual(someReports(12).map(({ date }) => instantOf(Date.parse(date))));
     expect(most).toEqual({ requests: 3, slots: 3 });
-    expect(record.current()).toEqual([]);
+    expect((await record.read()).content).toEqual({ holders: [] });
   });
 
   it('begins a slice while the last page of the one before is stored, with at most two in flight', async () => {
@@ -148,10 +148,10 @@ describe('a run with several slices', () => {
 
   it('returns its slot if the proof of the upper bound fails', async () => {
     const bench = aBench({ script: answering(failsAt({ 1: 'ConfigurationError' })) });
-    const record = createMemorySlotStore();
+    const record = createMemoryRecord<SlotsRecord>();
     Object.assign(bench.deps, { slots: createPageSlots({ record, limit: 2, runtime: bench.deps.runtime }) });
     expect(failed(await bench.start(sliced)).error).toBe('ConfigurationError');
-    expect(record.current()).toEqual([]);
+    expect((await record.read()).content).toEqual({ holders: [] });
   });
 
   it('resumes its unfinished slices before it begins others, the oldest first', async () => {

@@ -1,6 +1,5 @@
 /**
- * A page store, a page log and a slot store in memory, for tests of thousands of runs. All but the slot store pass the
- * suites in `test/contracts`.
+ * A page store and a page log in memory, for tests of thousands of runs. They pass the suites in `test/contracts`.
  * `crash` may throw before or after any of their effects.
  */
 
@@ -10,8 +9,6 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
 import type { ExportState, LogEntry, StoredPage } from '../../../lib/core/model.ts';
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
-import type { SlotHolder, SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
-import type { SharedRecord } from '../../../lib/core/slots/shared-record.ts';
 import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
 import type { Spool } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
@@ -153,34 +150,5 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
         if (name.startsWith(boundedStatePrefix(exportName))) yield structuredClone(state);
       }
     },
-  };
-}
-
-interface MemorySlotStore extends SharedRecord<SlotsRecord> {
-  current(): readonly SlotHolder[] | undefined;
-  /** Replaces or deletes what is stored, whatever it is. */
-  set(holders: readonly SlotHolder[] | undefined): void;
-}
-
-export function createMemorySlotStore(crash: CrashPoint = () => {}): MemorySlotStore {
-  let current: SlotsRecord | undefined;
-  let writes = 0;
-  const revision = () => (current === undefined ? undefined : String(writes));
-  const set = (holders: readonly SlotHolder[] | undefined) => {
-    writes += 1;
-    current = holders && structuredClone({ holders });
-  };
-  const read = async () => ({ revision: revision(), content: structuredClone(current) });
-  return {
-    read,
-    async replace(previous, { holders }) {
-      crash('before the slots are replaced');
-      if (previous.revision !== revision()) return undefined;
-      set(holders);
-      crash('after the slots are replaced');
-      return await read();
-    },
-    current: () => structuredClone(current?.holders),
-    set,
   };
 }
