@@ -2,8 +2,8 @@
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
+import { textOfState } from '../support/export/state-rows.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { aDirectory, jsonOf, runInProcess } from '../support/process/command-line.ts';
 import { type PrivateService, privateHost, startPrivateService } from '../support/service/private-service.ts';
@@ -17,8 +17,7 @@ const env = { ...key, KEY_PASSPHRASE: passphrase };
 /** The bytes of the state, and the states: in a file of SQLite, a long value is cut. */
 async function stateIn(out: string): Promise<string> {
   const file = join(out, 'state.sqlite');
-  using database = new DatabaseSync(file, { readOnly: true });
-  return `${await readFile(file, 'latin1')}${JSON.stringify(database.prepare('SELECT * FROM export_states').all())}`;
+  return `${await readFile(file, 'latin1')}${textOfState(file)}`;
 }
 
 /** The files of a client of the service, in a new directory, with a settings file that has these settings. */

@@ -2,7 +2,6 @@
 
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe } from 'vitest';
 import {
   createInterruptedExport,
@@ -10,6 +9,7 @@ import {
   exportName,
   type InterruptedExport,
 } from '../support/export/interrupted-export.ts';
+import { ofEntry, ofMetadata, ofState, stateRow } from '../support/export/state-rows.ts';
 import { anyStorageEdit, type StoredItem } from '../support/export/storage-edits.ts';
 import { cases, fc, test } from '../support/property.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
@@ -41,45 +41,31 @@ const file = (root: string, key: string, kind: string, form: StoredItem['form'])
   },
 });
 
-const columns = {
-  export_states: ['state', 'version'],
-  pages: ['entry', 'page'],
-  page_metadata: ['metadata', 'sha256'],
-} as const;
-
-/** A row as one object: the fields of its JSON, its checksum, and `#column` for its version, its page or its hash. */
-function row(database: DatabaseSync, table: keyof typeof columns, where: string, name: string): StoredItem {
-  const [json, column] = columns[table];
-  let first: Record<string, unknown> | undefined;
-  const read = () =>
-    database.prepare(`SELECT * FROM ${table} WHERE ${where}`).get() as Record<string, unknown> | undefined;
+/** A row as one object: the fields of its JSON, its checksum, and `#field` for a column that repeats a field. */
+function row(file: string, isMeant: Parameters<typeof stateRow>[1], repeated: string, kind: string): StoredItem {
+  const stored = stateRow(file, isMeant);
   return {
-    name,
-    kind: table,
+    name: kind,
+    kind: kind.replace(/ \d$/, ''),
     form: 'fields',
     async read() {
-      const found = read();
-      first ??= found;
+      const found = stored.read();
       if (found === undefined) return undefined;
-      const fields = JSON.parse(String(found[json])) as object;
-      return Buffer.from(JSON.stringify({ ...fields, checksum: found.checksum, '#column': found[column] }));
+      const { fields, checksum } = found;
+      return Buffer.from(JSON.stringify({ ...fields, checksum, '#repeated': fields[repeated] }));
     },
     async write(bytes) {
-      first ??= read();
-      database.exec(`DELETE FROM ${table} WHERE ${where}`);
-      if (bytes === undefined || first === undefined) return;
-      const { checksum = '', '#column': value, ...fields } = JSON.parse(bytes.toString()) as Record<string, unknown>;
-      const isValid = typeof first[column] === 'number' ? Number.isSafeInteger(value) : typeof value === 'string';
-      const changed = {
-        ...first,
-        [json]: JSON.stringify(fields),
+      if (bytes === undefined) {
+        stored.write(undefined);
+        return;
+      }
+      const { checksum = '', '#repeated': value, ...fields } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+      const isValid = typeof fields[repeated] === 'number' ? Number.isSafeInteger(value) : typeof value === 'string';
+      stored.write({
+        json: JSON.stringify(fields),
         checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
-        ...(isValid ? { [column]: value } : {}),
-      } as Record<string, string | number>;
-      const names = Object.keys(changed);
-      database
-        .prepare(`INSERT OR REPLACE INTO ${table} (${names.join()}) VALUES (${names.map(() => '?').join()})`)
-        .run(...Object.values(changed));
+        ...(isValid && { repeated: { [repeated]: value as string | number } }),
+      });
     },
   };
 }
@@ -87,25 +73,25 @@ function row(database: DatabaseSync, table: keyof typeof columns, where: string,
 async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
   const store = directoryStore(root);
   const log = createSqlitePageLog(join(root, 'state.sqlite'));
-  const database = new DatabaseSync(join(root, 'state.sqlite'));
+  const state = join(root, 'state.sqlite');
   const run = (await log.exportState(exportName))?.active?.run;
-  const entry = (page: number) =>
-    row(database, 'pages', `export = '${exportName}' AND run = '${run}' AND page = ${page}`, `entry of page ${page}`);
+  const exportState = row(state, ofState(exportName), 'version', 'export state');
+  // Located before it is edited.
+  await exportState.read();
   return {
     store,
     log,
     items: [
-      row(database, 'export_states', `export = '${exportName}'`, 'export state'),
-      entry(1),
-      entry(2),
+      exportState,
+      ...[1, 2].map((page) => row(state, ofEntry({ export: exportName, run, page }), 'page', `entry of page ${page}`)),
       ...[1, 2, 3].map((page) =>
-        row(database, 'page_metadata', `key = '${folder}/page-00000${page}.xml'`, `metadata of page ${page}`),
+        row(state, ofMetadata(`${folder}/page-00000${page}.xml`), 'sha256', `metadata of page ${page}`),
       ),
       ...[1, 2, 3, 4, 9].map((page) => file(root, `${folder}/page-00000${page}.xml`, 'page', 'bytes')),
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),
     ],
-    deleteState: async () => database.exec('DELETE FROM export_states'),
+    deleteState: async () => await exportState.write(undefined),
     async objects() {
       const found = await readdir(root, { recursive: true, withFileTypes: true });
       const keys = found
@@ -115,7 +101,6 @@ async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
       return new Map(await Promise.all(keys.map(async (key) => [key, await readFile(join(root, key))] as const)));
     },
     [Symbol.dispose]() {
-      database.close();
       log.close();
       store.close();
     },

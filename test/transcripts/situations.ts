@@ -1,9 +1,9 @@
 /** The situations of transcripts: each is a sentence, and what it does to the place. */
 
 import { readFileSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { apiSchema } from '../../lib/service/api/description.ts';
+import { changeRow, ofState } from '../support/export/state-rows.ts';
 import { nightly } from '../support/aws/mocked-stack.ts';
 import { simulateStack } from '../support/aws/simulated-stack.ts';
 import {
@@ -58,10 +58,8 @@ const situations: readonly (readonly [sentence: RegExp, effect: Effect])[] = [
   ],
   [
     /^Someone changes the state of (\S+) in (\S+)$/,
-    (_, name = '', file = '') => {
-      using database = new DatabaseSync(file);
-      database.prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`).run(name);
-    },
+    (_, name = '', file = '') =>
+      changeRow(file, ofState(name), ({ fields }) => ({ json: JSON.stringify({ ...fields, sequence: 1 }) })),
   ],
   [
     /^Another process exports (\S+) to (\S+)$/,

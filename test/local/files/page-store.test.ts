@@ -17,6 +17,7 @@ import {
 } from '../../support/builders.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
+import { changeRow, ofMetadata, type RowChange, stateRow } from '../../support/export/state-rows.ts';
 import { replaceInFs } from '../../support/replaced-fs.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -67,14 +68,14 @@ async function aStoredPage(body = 'as it came') {
 }
 type StoredPage = Awaited<ReturnType<typeof aStoredPage>>;
 
-/** Runs statements on the metadata of the only page, without the table's constraints. */
-function sql(file: string, statements: string): void {
-  using database = new DatabaseSync(file);
-  database.exec(`PRAGMA ignore_check_constraints = ON; ${statements}`);
-}
+const setMetadata = (change: (json: string, page: StoredPage) => RowChange | undefined) => (page: StoredPage) =>
+  changeRow(page.state, ofMetadata(page.identity.key), ({ fields }) => change(JSON.stringify(fields), page));
+const replaced = (from: string, to: string) => setMetadata((json) => ({ json: json.replace(from, to) }));
 
-const setMetadata = (assignment: string) => (page: StoredPage) =>
-  sql(page.state, `UPDATE page_metadata SET ${assignment}`);
+function createOtherDatabase(file: string): void {
+  using database = new DatabaseSync(file);
+  database.exec('CREATE TABLE recipes (dish)');
+}
 
 const createPipe = async (path: string) => {
   await rm(path, { force: true });
@@ -139,24 +140,18 @@ describe('the directory page store', () => {
       ['it was truncated', ({ path }) => writeFile(path, '')],
       ['it was replaced by a directory', ({ path }) => rm(path).then(() => mkdir(path))],
       ['it was replaced by a pipe without a writer', ({ path }) => createPipe(path)],
-      ['its metadata was deleted', ({ state }) => sql(state, 'DELETE FROM page_metadata')],
-      ['its metadata is not JSON', setMetadata(`metadata = '{"key":'`)],
-      ['its metadata is JSON null', setMetadata(`metadata = 'null'`)],
-      ['its metadata has the key of another page', setMetadata(`metadata = replace(metadata, '000001', '000002')`)],
-      ['its metadata has no next cursor', setMetadata(`metadata = replace(metadata, '"nextCursor"', '"next"')`)],
-      ['its metadata is in the row of another key', setMetadata(`key = key || '2'`)],
-      ['its metadata is in the row of other bytes', setMetadata(`sha256 = '${sha256Of('others')}'`)],
-      ['its metadata has an empty checksum', setMetadata(`checksum = ''`)],
-      ['its metadata has another checksum', setMetadata(`checksum = '0' || checksum`)],
+      ['its metadata was deleted', setMetadata(() => undefined)],
+      ['its metadata is not JSON', setMetadata(() => ({ json: '{"key":' }))],
+      ['its metadata is JSON null', setMetadata(() => ({ json: 'null' }))],
+      ['its metadata has the key of another page', replaced('000001', '000002')],
+      ['its metadata has no next cursor', replaced('"nextCursor"', '"next"')],
       [
-        'its metadata and checksum are SQL NULL',
-        ({ state }) =>
-          sql(
-            state,
-            'CREATE TABLE copy AS SELECT * FROM page_metadata; DROP TABLE page_metadata; ALTER TABLE copy RENAME TO page_metadata; ' +
-              'UPDATE page_metadata SET metadata = NULL, checksum = NULL',
-          ),
+        'its metadata is in the row of another key',
+        setMetadata((_, { identity }) => ({ repeated: { key: `${identity.key}2` } })),
       ],
+      ['its metadata is in the row of other bytes', setMetadata(() => ({ repeated: { sha256: sha256Of('others') } }))],
+      ['its metadata has an empty checksum', setMetadata(() => ({ checksum: '' }))],
+      ['its metadata has another checksum', setMetadata(() => ({ checksum: sha256Of('others') }))],
     ])('is a conflict and stays unchanged: %s', async (_, change) => {
       const page = await aStoredPage();
       const { identity, store } = page;
@@ -168,11 +163,11 @@ describe('the directory page store', () => {
 
     it('is a conflict if it has the valid metadata of another page', async () => {
       const [stored, other] = [await aStoredPage(), await aStoredPage()];
-      using database = new DatabaseSync(stored.state);
-      database.prepare('ATTACH ? AS other').run(other.state);
-      database.exec(
-        'UPDATE page_metadata SET (metadata, checksum) = (SELECT metadata, checksum FROM other.page_metadata)',
-      );
+      const theirs = stateRow(other.state, ofMetadata(other.identity.key)).read();
+      changeRow(stored.state, ofMetadata(stored.identity.key), () => ({
+        json: JSON.stringify(theirs?.fields),
+        checksum: String(theirs?.checksum),
+      }));
       await expect(stored.store.find(stored.identity.key)).rejects.toThrow(
         `the entry describes 10 bytes of ${other.identity.key}`,
       );
@@ -200,7 +195,7 @@ describe('the directory page store', () => {
     });
 
     it.each<[string, (file: string) => unknown, string | RegExp]>([
-      ['belongs to another program', (file) => sql(file, 'CREATE TABLE recipes (dish)'), 'of another program'],
+      ['belongs to another program', createOtherDatabase, 'of another program'],
       ['is empty', (file) => writeFile(file, ''), /is empty, although .* has runs/],
       ['is a pipe without a writer', (file) => createPipe(file), 'is a pipe or a device, not a file'],
     ])('is a conflict if the state file %s, and other pages cannot be stored', async (_, replace, reason) => {

@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { anExportState, aPageEntry } from '../../support/builders.ts';
 import { createSqlitePageLog, openSqlitePageLog } from '../../support/export/directory-store.ts';
+import { tablesOf } from '../../support/export/state-rows.ts';
 import { replaceInFs } from '../../support/replaced-fs.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -21,6 +22,14 @@ async function aStateFile() {
 function edit(file: string, statements: string): void {
   using database = new DatabaseSync(file);
   database.exec(statements);
+}
+
+/** `statement` gets the name of the first table that a page log writes, and of its last column. */
+function editTable(file: string, statement: (table: string, column: string) => string): void {
+  using database = new DatabaseSync(file);
+  const [table = ''] = tablesOf(database);
+  const columns = database.prepare(`PRAGMA table_info(${table})`).all();
+  database.exec(statement(table, String(columns.at(-1)?.name)));
 }
 
 describe('a state file', () => {
@@ -76,7 +85,7 @@ describe('a state file', () => {
     const { file } = await aStateFile();
     using log = createSqlitePageLog(file);
     using reader = new DatabaseSync(file);
-    reader.exec('BEGIN; SELECT count(*) FROM pages');
+    reader.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
     const entry = aPageEntry();
     expect(await log.append(entry)).toEqual(entry);
   });
@@ -172,8 +181,12 @@ describe('a state file', () => {
       async (file) => await writeFile(file, (await readFile(file)).subarray(0, 8_192)),
       /malformed.*The file is damaged/,
     ],
-    ['has lost a table', (file) => edit(file, 'DROP TABLE pages'), damaged],
-    ['has another column', (file) => edit(file, 'ALTER TABLE export_states RENAME COLUMN checksum TO stamp'), damaged],
+    ['has lost a table', (file) => editTable(file, (table) => `DROP TABLE ${table}`), damaged],
+    [
+      'has another column',
+      (file) => editTable(file, (table, column) => `ALTER TABLE ${table} RENAME COLUMN ${column} TO stamp`),
+      damaged,
+    ],
     [
       'is damaged beyond its header',
       async (file) => {
