@@ -30,8 +30,8 @@ type Changes = Pick<Invocation, 'hasTime' | 'retryAfterDeadline'> &
 async function invoke(bench: Bench, changes: Changes = {}): Promise<ExportPageOutcome> {
   const loop = await begin(bench.deps, 'one');
   const { runtime } = bench.deps;
-  const { now = runtime.now, sleep = runtime.sleep, hasTime, retryAfterDeadline, ...adapters } = changes;
-  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, now, sleep } };
+  const { now, sleep, hasTime, retryAfterDeadline, ...adapters } = changes;
+  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, ...(now && { now }), ...(sleep && { sleep }) } };
   return await exportPage(deps, { loop, execution: 'one', hasTime, retryAfterDeadline });
 }
 

@@ -22,7 +22,7 @@ import {
   pagesIn,
 } from '../../support/export/export-bench.ts';
 import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
-import { completes, fails, skips, type Start, tell } from '../../support/export/stories.ts';
+import { completes, fails, skips, type Start, expectStory } from '../../support/export/stories.ts';
 
 const minute = 60_000;
 /** Twelve reports, a minute apart, from here on. */
@@ -37,8 +37,8 @@ const whole = completes({ bounded: true, reports: 12 });
 
 const aBench = (options: BenchOptions = {}) => anExportBench({ reports: someReports(12), ...options });
 type Story = [what: string, first: BenchOptions, ...starts: Start[]];
-const tellOfTwelve = async (first: BenchOptions, ...starts: Start[]) =>
-  await tell({ reports: someReports(12), ...first }, ...starts);
+const expectStoryOfTwelve = async (first: BenchOptions, ...starts: Start[]) =>
+  await expectStory({ reports: someReports(12), ...first }, ...starts);
 
 const isProof = (request: Pick<PageRequest, 'since' | 'until'>) => request.since === request.until;
 const stateOf = async ({ log, deps }: Bench) => await log.exportState(boundedStateName(deps.definition.name, bounds));
@@ -178,7 +178,7 @@ describe('a run with several slices', () => {
       {
         input: fromOctober,
         ends: completes({ reports: 12, watermark: at('2026-11-20T01:59:59Z') }),
-        then: ({ service }) => {
+        after: ({ service }) => {
           expect(service.requests.filter((request) => request.until === undefined)).toHaveLength(1);
         },
       },
@@ -190,7 +190,7 @@ describe('a run with several slices', () => {
         input: fromOctober,
         ends: completes({ pages: 6 }),
         requests: 6,
-        then: (bench) => expect(pagesIn(bench).at(-1)).toMatch(/\/page-000006\.xml$/),
+        after: (bench) => expect(pagesIn(bench).at(-1)).toMatch(/\/page-000006\.xml$/),
       },
     ],
     [
@@ -199,7 +199,7 @@ describe('a run with several slices', () => {
       {
         input: sliced,
         ends: fails('RequestRejectedError', '', { pages: 4, resumable: true, bounded: true }),
-        then: async (bench) => {
+        after: async (bench) => {
           const slices = { count: 4, lengthMs: 3 * minute, parallel: 2 };
           expect((await stateOf(bench))?.active?.slices).toMatchObject(slices);
         },
@@ -218,7 +218,9 @@ describe('a run with several slices', () => {
       { input: { since, parallel, slice: 'PT4M' }, ends: maxPages(20) },
       { ...dense(24), input: { parallel }, ends: completes({ pages: 24 }) },
     ]),
-  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStoryOfTwelve(first, ...starts);
+  });
 });
 
 describe('a slice that fails', () => {
@@ -232,7 +234,7 @@ describe('a slice that fails', () => {
         input: sliced,
         // An outage begins no further slice in its invocation, but the next one does.
         ends: fails(name, 'of slice 2', { resumable: true, pages: 6 }),
-        then: async (bench) => {
+        after: async (bench) => {
           expect((await stateOf(bench))?.active?.slices?.setAside).toMatchObject([{ slice: 2, error: name }]);
           expect(eventsOf(bench, 'slice-set-aside')).toHaveLength(1);
         },
@@ -245,7 +247,7 @@ describe('a slice that fails', () => {
       {
         input: one,
         ends: fails(name, '', { pages: 0 }),
-        then: ({ service }) => expect(service.requests.filter((request) => !isProof(request))).toHaveLength(1),
+        after: ({ service }) => expect(service.requests.filter((request) => !isProof(request))).toHaveLength(1),
       },
     ]),
     [
@@ -256,7 +258,9 @@ describe('a slice that fails', () => {
       },
       { input: sliced, ends: fails('ContractError') },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStoryOfTwelve(first, ...starts);
+  });
 
   it('in an outage is the last one that begins in its invocation', async () => {
     const begun: number[] = [];
@@ -264,7 +268,7 @@ describe('a slice that fails', () => {
       if (!isProof(request)) begun.push(sliceIn(request));
       return failsAt({ 2: 'ServiceUnavailableError' })(request, nth);
     };
-    await tellOfTwelve({ script }, { input: one, ends: whole });
+    await expectStoryOfTwelve({ script }, { input: one, ends: whole });
     expect(begun.slice(0, 2)).toEqual([1, 1]);
   });
 
@@ -372,10 +376,12 @@ describe('the first page of a slice', () => {
         script: answers,
         input: sliced,
         ends: whole,
-        then: ({ service }) => expect(new Set(service.requests.map(sliceIn))).toEqual(new Set([4])),
+        after: ({ service }) => expect(new Set(service.requests.map(sliceIn))).toEqual(new Set([4])),
       },
     ]),
-  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStoryOfTwelve(first, ...starts);
+  });
 
   it('is stored only if it has the root of those that arrive at the same time, although no response said it before', async () => {
     const unknown: Script = () => aFetchedPage({ reports: 0, documentRoot: null, nextCursor: null });
@@ -444,7 +450,7 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
       {
         input: sliced,
         ends: whole,
-        then: (bench) => {
+        after: (bench) => {
           expect(restartedPages(bench)).toEqual(['page-0003.2-000001.xml', 'page-0003.2-000002.xml']);
           expect(pagesIn(bench)).toHaveLength(9);
           expect(restarts(bench)).toMatchObject([{ slice: 3, attempt: 2 }]);
@@ -458,7 +464,7 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
         input: sliced,
         ends: end,
         script: always,
-        then: (bench: Bench) => void expect(restarts(bench)).toHaveLength(2),
+        after: (bench: Bench) => expect(restarts(bench)).toHaveLength(2),
       })),
       { script: answers, input: sliced, ends: whole },
     ],
@@ -466,7 +472,7 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
       'starts its slice over at the next start, although it may not during one',
       { script: always, limits: { maxCursorRestarts: 0 } },
       { input: sliced, ends: end },
-      { script: answers, input: sliced, ends: whole, then: (bench) => expect(restartedPages(bench)).toHaveLength(2) },
+      { script: answers, input: sliced, ends: whole, after: (bench) => expect(restartedPages(bench)).toHaveLength(2) },
     ],
     [
       'makes an unreachable service an outage, although the slices that start over have no page any more',
@@ -482,7 +488,7 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
     [
       'begins a slice whose cursors go round in circles again at the next start',
       { script: inSlice2(({ cursor }) => (cursor === null ? undefined : aFetchedPage({ nextCursor: cursor }))) },
-      { input: sliced, ends: repeated, then: (bench) => expect(manifestsIn(bench)).toEqual([]) },
+      { input: sliced, ends: repeated, after: (bench) => expect(manifestsIn(bench)).toEqual([]) },
       { script: answers, input: sliced, ends: whole },
     ],
     [
@@ -493,13 +499,13 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
           return aFetchedPage({ reports: 0, nextCursor: next == null ? null : cursorAt(next) });
         }),
       },
-      { input: sliced, ends: repeated, then: (bench) => expect(manifestsIn(bench)).toEqual([]) },
+      { input: sliced, ends: repeated, after: (bench) => expect(manifestsIn(bench)).toEqual([]) },
       {
         script: answers,
         afterMs: 60 * minute,
         input: sliced,
         ends: whole,
-        then: (bench) => {
+        after: (bench) => {
           expect(new Set(bench.service.requests.map(sliceIn))).toEqual(new Set([2]));
           // Not when the pages that were discarded were complete.
           const completedAt = instantOf(bench.deps.runtime.now());
@@ -507,7 +513,9 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
         },
       },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStoryOfTwelve(first, ...starts);
+  });
 
   it('is no damage if another invocation starts its slice over while the run is finished; the next start exports the rest', async () => {
     const bench = aBench();
@@ -573,7 +581,7 @@ describe('the proof of the bounds', () => {
     ['two slices', { ...sliced, slice: 'PT6M' }, ['2026-11-01T00:06:00Z']],
     ['four slices', sliced, ['2026-11-01T00:03:00Z', '2026-11-01T00:09:00Z']],
   ])('of %s requests as little as shows both, in the size of pages, before the first page', async (_, input, cuts) => {
-    const { service } = await tellOfTwelve({}, { input, ends: whole });
+    const { service } = await expectStoryOfTwelve({}, { input, ends: whole });
     expect(service.requests.slice(0, cuts.length)).toMatchObject(cuts.map(empty));
     expect(service.requests.filter(isProof)).toHaveLength(cuts.length);
     expect(new Set(service.requests.map(({ request }) => request.size)).size).toBe(1);
@@ -629,7 +637,7 @@ describe('the proof of the bounds', () => {
       {
         input,
         ends: whole,
-        then: ({ service }) => {
+        after: ({ service }) => {
           expect(service.requests.slice(0, 3).map(isProof)).toEqual([true, false, true]);
           expect(service.requests.filter(isProof)).toHaveLength(2);
         },
@@ -638,15 +646,17 @@ describe('the proof of the bounds', () => {
     [
       'is repeated after an outage, and waits for a Retry-After',
       { script: twice },
-      { input: sliced, ends: whole, then: ({ slept }) => expect(slept).toContain(600_000) },
+      { input: sliced, ends: whole, after: ({ slept }) => expect(slept).toContain(600_000) },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStoryOfTwelve(first, ...starts);
+  });
 });
 
 describe('a run with a lag', () => {
   it('ends so long before it begins, is published as any run, and the next one starts there', async () => {
     const first = { until: at('2026-11-20T00:00:00Z'), watermark: at('2026-11-19T23:59:59Z') };
-    const bench = await tellOfTwelve(
+    const bench = await expectStoryOfTwelve(
       { definition: { lagMs: 120 * minute } },
       { afterMs: 30_500, ends: completes(first) },
       { afterMs: 60 * minute, ends: completes({ since: first.watermark, until: at('2026-11-20T01:00:00Z') }) },
@@ -659,7 +669,7 @@ describe('a run with a lag', () => {
 
 describe('a bounded run', () => {
   it('has a state of its own, and moves neither watermark nor latest.json nor freshness', async () => {
-    const bench = await tellOfTwelve({}, { ends: completes() });
+    const bench = await expectStoryOfTwelve({}, { ends: completes() });
     const before = await bench.state();
     const latest = bench.store.objects.get(`${before.export}/latest.json`);
     const result = completed(await bench.start(bounds));
@@ -719,7 +729,7 @@ describe('a bounded run', () => {
       {},
       { input: bounds, ends: whole },
       { input: bounds, ends: { status: 'skipped', done: true } },
-      { input: { ...bounds, again: true }, ends: whole, then: (bench) => expect(manifestsIn(bench)).toHaveLength(2) },
+      { input: { ...bounds, again: true }, ends: whole, after: (bench) => expect(manifestsIn(bench)).toHaveLength(2) },
     ],
     ...[{ filter: { type: 'invoice' } }, { source: 'https://other.example.com' }].map((change): Story => {
       const request = anExportRequest({ size: 2, ...change });
@@ -777,5 +787,7 @@ describe('a bounded run', () => {
       },
       { input: { ...input, parallel: 2 }, ends: completes() },
     ]),
-  ])('%s', async (_, first, ...starts) => void (await tellOfTwelve(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStoryOfTwelve(first, ...starts);
+  });
 });

@@ -23,7 +23,7 @@ import {
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
 import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
-import { completes, fails, skips, type Start, tell } from '../../support/export/stories.ts';
+import { completes, fails, skips, type Start, expectStory } from '../../support/export/stories.ts';
 
 const hour = 3_600_000;
 type Story = [what: string, first: BenchOptions, ...starts: Start[]];
@@ -41,7 +41,7 @@ const namesIn = ({ store }: Bench) => [...store.objects.keys()].map((key) => key
 
 describe('a run from its first page to its manifest', () => {
   it('stores pages, manifest, run.json and latest.json under the documented keys, in this order', async () => {
-    const bench = await tell({ size: 2 }, { ends: completes({ pages: 3, reports: 5 }) });
+    const bench = await expectStory({ size: 2 }, { ends: completes({ pages: 3, reports: 5 }) });
     const state = await bench.state();
     const { name } = bench.deps.definition;
     const { run, manifest: key, bytes } = state.lastCompleted?.result ?? {};
@@ -95,7 +95,7 @@ describe('a run from its first page to its manifest', () => {
 
   it('leaves the number of reports open if the reports of one page cannot be counted', async () => {
     const script: Script = (_, nth) => (nth === 2 ? aFetchedPage({ reports: null, nextCursor: null }) : undefined);
-    await tell({ script }, { ends: completes({ pages: 2, reports: null }) });
+    await expectStory({ script }, { ends: completes({ pages: 2, reports: null }) });
   });
 });
 
@@ -104,10 +104,10 @@ describe('a run without a single report and with publishEmptyRuns: false', () =>
 
   it('moves the watermark, and writes and announces nothing that consumers read', async () => {
     const nothing = completes({ pages: 1, reports: 0, manifest: null, watermark: at('2026-11-20T01:59:59Z') });
-    const bench = await tell({ reports: [], definition: silent }, { ends: nothing });
+    const bench = await expectStory({ reports: [], definition: silent }, { ends: nothing });
     expect(namesIn(bench)).toEqual(['page-000001.xml']);
     expect(await bench.state()).toMatchObject({ watermark: { instant: '2026-11-20T01:59:59Z' } });
-    const later = await tell({ definition: silent }, { ends: completes() }, { reports: [], ends: nothing });
+    const later = await expectStory({ definition: silent }, { ends: completes() }, { reports: [], ends: nothing });
     expect(namesIn(later).filter((name) => name === 'latest.json')).toHaveLength(1);
   });
 
@@ -131,7 +131,7 @@ describe('a run without a single report and with publishEmptyRuns: false', () =>
   });
 
   it('is published if its reports cannot be counted', async () => {
-    const bench = await tell({ script: uncounted, definition: silent }, { ends: completes({ reports: null }) });
+    const bench = await expectStory({ script: uncounted, definition: silent }, { ends: completes({ reports: null }) });
     expect(manifestsIn(bench)).toHaveLength(1);
   });
 });
@@ -169,11 +169,13 @@ describe('expectations of an export', () => {
         ends: completes({ bounded: true, reports: 2 }),
       },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tell(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStory(first, ...starts);
+  });
 
   it('that are not met move no watermark', async () => {
     const definition = expecting(5);
-    const bench = await tell({ definition }, { ends: completes() });
+    const bench = await expectStory({ definition }, { ends: completes() });
     const before = await bench.state();
     const small = bench.with({ reports: someReports(4) });
     expect(failed(await small.start({ since: '1970-01-01T00:00:00Z' })).error).toBe('ConfigurationError');
@@ -359,7 +361,9 @@ describe('an error of the service', () => {
       { limits: { maxRetryAfterSeconds: 100 }, script: failsFrom(1, 'ServiceThrottledError', 101) },
       { ends: fails('RequestRejectedError', 'maxRetryAfter (100 s)', { resumable: true }), requests: 1 },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tell(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStory(first, ...starts);
+  });
 
   it.each([
     ['cut between words', 'word '.repeat(250), `${'word '.repeat(199)}…`],
@@ -368,7 +372,7 @@ describe('an error of the service', () => {
     const script: Script = () => {
       throw new ExportError('RequestRejectedError', message);
     };
-    const bench = await tell({ script }, { ends: fails('RequestRejectedError') });
+    const bench = await expectStory({ script }, { ends: fails('RequestRejectedError') });
     expect((await bench.state()).active?.lastFailure?.message).toBe(expected);
   });
 });
@@ -408,7 +412,9 @@ describe('the watermark', () => {
       { ends: completes({ since: at(reached) }) },
       { definition: {}, ends: fails('ConfigurationError', 'with filter {"type":"invoice"} and does not apply to') },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tell(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStory(first, ...starts);
+  });
 
   it('is not before the lookback window of a first run that was restarted, abandoned or failed for good', async () => {
     const since = { from: 'lookback', lookbackMs: 30 * 24 * hour } as const;
@@ -437,7 +443,7 @@ describe('the watermark', () => {
   });
 
   it('comes with a sequence above those of all manifests, even after the state was restored from a backup', async () => {
-    const bench = await tell({}, { ends: completes() });
+    const bench = await expectStory({}, { ends: completes() });
     const old = await bench.state();
     for (let run = 0; run < 2; run += 1) {
       bench.advance(60_000);
@@ -457,7 +463,7 @@ describe('a run that is started again', () => {
   const outageAfter = (pages: number): Script => failsFrom(pages + 1, 'ServiceUnavailableError');
 
   it('is resumed from its last logged page, without fetching a logged page again', async () => {
-    const bench = await tell(
+    const bench = await expectStory(
       { reports: someReports(7), script: outageAfter(2) },
       { ends: fails('ServiceUnavailableError', '', { pages: 2, resumable: true }) },
       { script: answers, ends: completes({ reports: 7 }) },
@@ -467,7 +473,7 @@ describe('a run that is started again', () => {
   });
 
   it('is skipped while its execution is running, and changes nothing', async () => {
-    const bench = await tell({ script: outageAfter(1) }, { ends: fails('ServiceUnavailableError') });
+    const bench = await expectStory({ script: outageAfter(1) }, { ends: fails('ServiceUnavailableError') });
     const before = await bench.state();
     bench.running.add(before.active?.execution ?? '');
     const reason = `execution ${before.active?.execution} is still exporting run ${before.active?.run}`;
@@ -543,7 +549,9 @@ describe('a run that is started again', () => {
       {},
       { input, ends: fails('ConfigurationError', says, { run: null }), requests: 0 },
     ]),
-  ])('%s', async (_, first, ...starts) => void (await tell(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStory(first, ...starts);
+  });
 
   it('is replaced with its only page if that was stored but not logged', async () => {
     const { bench, resume } = cutOffAt('before the page is logged');
@@ -622,7 +630,7 @@ describe('a run during which a deployment changes its request', () => {
       [{ api }, fails('ConfigurationError', /other settings of the service.*--since/)],
     ] as const) {
       const request = (of: Partial<ExportRequest>) => ({ request: { ...anExportRequest({ size: 2 }), ...of } });
-      await tell(
+      await expectStory(
         { reports: someReports(1), definition: request(described('a')) },
         { ends: completes() },
         { definition: request(change), ends },
@@ -712,11 +720,13 @@ describe('a cursor that the service rejects or repeats', () => {
       { ends: repeated(/Page 6 of run .* was requested with the cursor of page 4, so it contains pages twice/, 8) },
       again,
     ],
-  ])('%s', async (_, first, ...starts) => void (await tell(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStory(first, ...starts);
+  });
 
   it('is found before it is requested too often: after three times the pages before and in the circle', async () => {
     const script: Script = (_, nth) => aFetchedPage({ nextCursor: cursorAt(nth <= 3 ? nth : 4 + ((nth - 4) % 7)) });
-    const bench = await tell({ script }, { ends: repeated('') });
+    const bench = await expectStory({ script }, { ends: repeated('') });
     expect(bench.service.requests.length).toBeLessThanOrEqual(3 * (3 + 7) + 1);
     expect((await bench.state()).active).toBeUndefined();
     expect(manifestsIn(bench)).toEqual([]);
@@ -769,10 +779,12 @@ describe.each([1, 25])('a limit of pages, with %i pages per invocation', (pagesP
       { script: emptyPages(5), ...limits({ maxEmptyPages: 3 }) },
       { ends: completes({ pages: 5 }) },
     ],
-  ])('%s', async (_, first, ...starts) => void (await tell(first, ...starts)));
+  ])('%s', async (_, first, ...starts) => {
+    await expectStory(first, ...starts);
+  });
 
   it('is announced at each hundred pages without reports', async () => {
-    const bench = await tell({ script: emptyPages(204), ...limits({}) }, { ends: completes() });
+    const bench = await expectStory({ script: emptyPages(204), ...limits({}) }, { ends: completes() });
     expect(bench.events.filter(({ event }) => event === 'pages-without-reports')).toMatchObject([
       { page: 102, emptyPages: 100 },
       { page: 202, emptyPages: 200 },

@@ -3,17 +3,19 @@
  * columns repeat a field of it, and one has its checksum.
  */
 
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Row = Readonly<Record<string, SQLInputValue>>;
+/** No column is binary. */
+type Value = string | number | bigint | null;
+type Row = Readonly<Record<string, Value>>;
 
 export interface RowChange {
   /** The text of the JSON, valid or not. */
   readonly json?: string;
   readonly checksum?: string;
   /** New values of the columns that repeat these fields. */
-  readonly repeated?: Readonly<Record<string, SQLInputValue>>;
+  readonly repeated?: Readonly<Record<string, Value>>;
 }
 
 export interface StoredRow {
@@ -21,7 +23,7 @@ export interface StoredRow {
   readonly checksum: string;
 }
 
-const fieldsIn = (value: SQLInputValue | undefined): Fields | undefined =>
+const fieldsIn = (value: Value | undefined): Fields | undefined =>
   typeof value === 'string' && value.startsWith('{"') ? (JSON.parse(value) as Fields) : undefined;
 const isState = ({ sequence, version }: Fields) => version !== undefined && sequence !== undefined;
 

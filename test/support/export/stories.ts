@@ -21,7 +21,7 @@ export interface Start extends BenchOptions {
   /** The milliseconds that it sleeps. */
   readonly slept?: readonly number[];
   /** What else must hold after it. */
-  readonly then?: (bench: Bench) => unknown;
+  readonly after?: (bench: Bench) => unknown;
 }
 
 export const completes = (fields: Partial<RunResult> = {}) => ({ status: 'completed', ...fields });
@@ -39,11 +39,11 @@ const flat = (end: ExecutionOutcome): object => ({
 });
 
 /** Starts the export again and again. Returns the bench of the last start. */
-export async function tell(options: BenchOptions, ...starts: readonly Start[]): Promise<Bench> {
+export async function expectStory(options: BenchOptions, ...starts: readonly Start[]): Promise<Bench> {
   let bench = anExportBench(options);
   let reports = options.reports;
   const checked = new Set<string>();
-  for (const [index, { input, afterMs = 0, ends, requests, slept, then, ...changes }] of starts.entries()) {
+  for (const [index, { input, afterMs = 0, ends, requests, slept, after, ...changes }] of starts.entries()) {
     bench = index === 0 && Object.keys(changes).length === 0 ? bench : bench.with(changes);
     reports = changes.reports ?? reports;
     bench.advance(afterMs);
@@ -53,7 +53,7 @@ export async function tell(options: BenchOptions, ...starts: readonly Start[]): 
     expectWholeRuns(bench, reports, checked);
     if (requests !== undefined) expect(bench.service.requests.slice(before.requests)).toHaveLength(requests);
     if (slept !== undefined) expect(bench.slept.slice(before.slept)).toEqual(slept);
-    await then?.(bench);
+    await after?.(bench);
   }
   return bench;
 }
