@@ -319,8 +319,8 @@ function checkWatermark(
 }
 
 /**
- * Everything from the run's `since` to the watermark was requested, without a gap, and each part after it had been dated
- * for as long as the lag.
+ * Everything from the run's `since` to the watermark was requested, without a gap, and each part after it had been
+ * dated for as long as the lag.
  */
 function checkRequestedUpTo(
   observations: Observations,
