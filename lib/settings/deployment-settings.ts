@@ -198,12 +198,12 @@ export const settingsFileSchema = object(
     ),
     alarms: field('Where alarms are sent.', z._default(alarmsSchema, {})),
     logRetentionDays: field(
-      'How long every log group keeps its logs; 9999 for ever.',
+      'How long every log group keeps its logs: a period of CloudWatch Logs; 9999 for ever.',
       z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
       { unit: 'days' },
     ),
     network: optionalField(
-      'The VPC in which the functions of all services run. Without it, they run in none.',
+      'The VPC of all functions. Without it, they run in none.',
       networkSchema,
       { page: 'aws.md#a-vpc' },
     ),

@@ -121,12 +121,12 @@ export const networkFields = {
   headers: optionalField(
     'Further headers of every request, at most 4096 bytes. They must not be secret.',
     headersSchema,
-    { example: { 'X-Tenant': 'acme' }, page: 'aws.md#headers' },
+    { example: { 'X-Tenant': 'acme' } },
   ),
   userAgent: optionalField(
     'The header `User-Agent` of every request, at most 256 characters. Without it, `report-exporter`.',
     text(headerValuePattern, headerValueProblem).check(z.maxLength(256, 'must have at most 256 characters')),
-    { example: 'report-exporter (team-finance@example.com)', page: 'aws.md#headers' },
+    { example: 'report-exporter (team-finance@example.com)' },
   ),
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;

@@ -34,13 +34,13 @@ export interface SettingsFile {
   /** Where alarms are sent. */
   readonly alarms?: AlarmsProps | undefined;
   /**
-   * How long every log group keeps its logs; 9999 for ever. Unit: days.
+   * How long every log group keeps its logs: a period of CloudWatch Logs; 9999 for ever. Unit: days.
    *
    * @default 90
    */
   readonly logRetentionDays?: 1 | 3 | 5 | 7 | 14 | 30 | 60 | 90 | 120 | 150 | 180 | 365 | 400 | 545 | 731 | 1096 | 1827 | 2192 | 2557 | 2922 | 3288 | 3653 | 9999 | undefined;
   /**
-   * The VPC in which the functions of all services run.
+   * The VPC of all functions.
    *
    * @default - they run in none
    * @see `docs/aws.md#a-vpc`
@@ -121,8 +121,7 @@ export interface ServiceProps {
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
-   * How many requests the service receives in a period at most, over all its exports; on this machine, from each
-   * directory.
+   * The most requests in a period, over all exports; on this machine, of each directory.
    *
    * @default - there is no limit
    * @see `docs/aws.md#politeness`
@@ -174,7 +173,6 @@ export interface ServiceProps {
    * Further headers of every request, at most 4096 bytes. They must not be secret.
    *
    * @example {'X-Tenant':'acme'}
-   * @see `docs/aws.md#headers`
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /**
@@ -182,7 +180,6 @@ export interface ServiceProps {
    *
    * @default 'report-exporter'
    * @example 'report-exporter (team-finance@example.com)'
-   * @see `docs/aws.md#headers`
    */
   readonly userAgent?: string | undefined;
   /** The secret on AWS that `send` or `api.auth` needs. */
@@ -203,13 +200,10 @@ export interface ServiceProps {
   readonly memoryMebibytes?: number | undefined;
 }
 
-/**
- * How many requests the service receives in a period at most, over all its exports; on this machine, from each
- * directory.
- */
+/** The most requests in a period, over all exports; on this machine, of each directory. */
 export interface RateProps {
   /**
-   * How many requests the service receives in a period at most. Unit: requests.
+   * The most requests in a period. Unit: requests.
    *
    * @example 100
    */
@@ -247,7 +241,7 @@ export interface ApiProps {
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
-   * What only the last page says. An export with a `next` of its own does not get that of the service.
+   * What only the last page says.
    *
    * @default - the last page has no next page
    * @example {'at':'/has_more','is':false}
@@ -865,7 +859,7 @@ export interface AlarmsProps {
   readonly runbookUrl?: string | undefined;
 }
 
-/** The VPC in which the functions of all services run. */
+/** The VPC of all functions. */
 export interface NetworkProps {
   /**
    * The ID of the VPC.
@@ -1434,7 +1428,7 @@ export interface ExportsApiProps {
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
-   * What only the last page says. An export with a `next` of its own does not get that of the service.
+   * What only the last page says.
    *
    * @default - the last page has no next page
    * @example {'at':'/has_more','is':false}

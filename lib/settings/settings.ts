@@ -55,7 +55,7 @@ export const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reser
 
 const rateSchema = object(
   {
-    requests: field('How many requests the service receives in a period at most.', wholeNumber(1, 1_000_000), {
+    requests: field('The most requests in a period.', wholeNumber(1, 1_000_000), {
       unit: 'requests',
       example: 100,
     }),
@@ -115,7 +115,7 @@ const serviceFields = {
     { unit: 'pages', page: 'aws.md#politeness' },
   ),
   rate: optionalField(
-    'How many requests the service receives in a period at most, over all its exports; on this machine, from each directory. Without it, there is no limit.',
+    'The most requests in a period, over all exports; on this machine, of each directory. Without it, there is no limit.',
     rateSchema,
     { page: 'aws.md#politeness' },
   ),

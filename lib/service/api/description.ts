@@ -64,7 +64,7 @@ const sharedFields = {
   dates: z.optional(orNull(datesSchema)),
   next: optionalField('Where the next page is, and how it is requested.', z.nullable(nextSchema)),
   last: optionalField(
-    'What only the last page says. An export with a `next` of its own does not get that of the service. Without it, the last page has no next page.',
+    'What only the last page says. Without it, the last page has no next page.',
     z.nullable(conditionSchema),
     { example: { at: '/has_more', is: false } },
   ),

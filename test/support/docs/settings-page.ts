@@ -248,7 +248,7 @@ function typeOf(schema: Schema): string {
       .map(wrapped)
       .join('');
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
-  if (values !== undefined) return values.map(code).join(', ') + unitOf(schema);
+  if (values !== undefined) return listOf(values) + unitOf(schema);
   if (variantsOf(schema) !== undefined) {
     const others = (anyOf ?? []).filter(({ properties }) => properties === undefined);
     const objects = variantsOf(schema) ?? [];
@@ -265,6 +265,12 @@ function typeOf(schema: Schema): string {
   }
   return type ?? 'any';
 }
+
+/** The values. Of many, the first and the last: editors and messages have the others. */
+const listOf = (values: readonly unknown[]): string => {
+  const codes = values.map(code);
+  return codes.length <= 12 ? codes.join(', ') : `${codes.slice(0, 3).join(', ')} … ${codes.at(-1)}`;
+};
 
 /** A list of what may also stand alone is called a list, and anything but an object or a list is a scalar. */
 function alternativesOf(types: readonly string[]): string {
