@@ -202,11 +202,9 @@ export const settingsFileSchema = object(
       z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
       { unit: 'days' },
     ),
-    network: optionalField(
-      'The VPC of all functions. Without it, they run in none.',
-      networkSchema,
-      { page: 'aws.md#a-vpc' },
-    ),
+    network: optionalField('The VPC of all functions. Without it, they run in none.', networkSchema, {
+      page: 'aws.md#a-vpc',
+    }),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },
 );
