@@ -59,7 +59,6 @@ const login = {
   body: { user: '{secret.user}', keys: ['{secret.password}'] },
   token: '/a/token',
 };
-const loginSecret = '{"user":"reports","password":"p\\"4ssw0rd ü","gateway":"g-1"}';
 const tokenOf = (answer: object): Respond => {
   const body = JSON.stringify(answer);
   return ({ path }, response) => void (path.startsWith('/items') || response.end(body));
@@ -107,25 +106,6 @@ describe('a private key', () => {
 });
 
 describe('a login', () => {
-  it('shares its token until the service rejects it', async () => {
-    let rejected: string | undefined;
-    let logins = 0;
-    const auth = { ...login, send: { 'X-Session': '{token}' } };
-    await using api = await start(auth, ({ path, headers }, response) => {
-      if (path === '/auth') response.end(JSON.stringify({ a: { token: `session-${(logins += 1)}` } }));
-      else if (headers['x-session'] === rejected) response.writeHead(401).end('{}');
-    });
-    await using client = api.connect(loginSecret);
-    const read = () => fetchPage(client, request);
-    await Promise.all([read(), read(), read()]);
-    api.wait(10 ** 7);
-    await read();
-    expect(logins).toBe(1);
-    rejected = 'session-1';
-    await read();
-    expect(logins).toBe(2);
-  });
-
   it.each([
     ['seconds', 600],
     ['seconds as text', '600'],

@@ -119,16 +119,6 @@ describe('client credentials', () => {
     expect(new Set(bench.tokens).size).toBe(2);
   });
 
-  it('are wrong if the server rejects them all: a ConfigurationError without them', async () => {
-    await using bench = await start();
-    const wrong = 'not-the-secret-0123456789';
-    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(wrong) });
-    const error = await failureOf(fetchPage(client, request));
-    expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('invalid_client') });
-    expectNoKey(error, wrong);
-    expect(bench.tokens).toEqual([]);
-  });
-
   it.each(['', ',"expires_in":null'])('may be exchanged for a token without an end (%j)', async (expiry) => {
     await using bench = await start({
       isValid: () => true,

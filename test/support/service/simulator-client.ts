@@ -1,10 +1,8 @@
 /**
- * Sends requests to the simulator as the service contract shows them, with undici or over a plain socket, so that the
- * simulator is tested without the project's own client.
+ * Sends requests to the simulator as the service contract shows them, with undici, so that the simulator is tested
+ * without the project's own client.
  */
 
-import { connect } from 'node:net';
-import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
 import { type InMemoryReport, inMemoryReports } from './in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from './simulator.ts';
@@ -98,22 +96,4 @@ export function errorOf(response: SimulatorResponse): {
   readonly message: string;
 } {
   return { status: response.status, ...(JSON.parse(response.text) as { error: string; message: string }) };
-}
-
-/** Sends an export request over a plain socket. Resolves to all that is received, one character per byte. */
-export async function sendRawRequest(
-  simulator: Simulator,
-  { body = requestBody(), keyHeader = 'X-SERVICE-API-KEY' } = {},
-): Promise<string> {
-  const socket = connect(simulator.port, '127.0.0.1');
-  const lines = [
-    'POST /v1/report/export HTTP/1.1',
-    'host: 127.0.0.1',
-    'connection: close',
-    'content-type: application/json',
-    `${keyHeader}: ${simulatorApiKey}`,
-    `content-length: ${Buffer.byteLength(body)}`,
-  ];
-  socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`);
-  return (await buffer(socket)).toString('latin1');
 }
