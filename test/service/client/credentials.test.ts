@@ -111,7 +111,7 @@ describe('a login', () => {
     ['seconds as text', '600'],
     ['an instant', '2026-11-20T02:10:00Z'],
     ['seconds since 1970', 1_795_140_600],
-  ])('is repeated before the token expires: %s', async (_, until) => {
+  ])('is shared by requests, and repeated before its token expires: %s', async (_, until) => {
     const auth = { ...login, body: undefined, form: { key: '{secret}' }, expires: '/until' };
     await using api = await start(auth, (received, response) => {
       response.sendDate = false;
@@ -120,7 +120,7 @@ describe('a login', () => {
     await using client = api.connect('a key of a login');
     for (const seconds of [0, 530, 20]) {
       api.wait(seconds);
-      await fetchPage(client, request);
+      await Promise.all([fetchPage(client, request), fetchPage(client, request)]);
     }
     expect(api.requests.filter(({ path }) => path === '/auth').map(({ body }) => body)).toEqual(
       Array(2).fill('key=a+key+of+a+login'),

@@ -143,6 +143,11 @@ describe('a refresh token', () => {
     expect(server.exchanged).toHaveLength(2);
   });
 
+  it.each(['basic', 'body', 'none'] as const)('is sent with the client authentication %s', async (method) => {
+    const { client } = await start({ clientAuthentication: method });
+    expect(await client(undefined, { clientAuthentication: method }).read()).toContain('data');
+  });
+
   it.each([
     ['of another type', { token_type: 'mac' }, 'its token_type is not Bearer'],
     ['without an access token', { access_token: undefined }, 'it has no access_token'],
