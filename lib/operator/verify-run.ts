@@ -1,7 +1,7 @@
 /**
- * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Manifest, page
- * log and stored objects say the same of each page, so they are compared field by field, while several objects are read
- * and hashed. Nothing is changed.
+ * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Manifest and
+ * stored objects say the same of each page, so they are compared field by field, while several objects are read and
+ * hashed. Nothing is changed.
  */
 
 import { hash } from 'node:crypto';
@@ -9,13 +9,14 @@ import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
   addPage,
-  type EndEntry,
   type LogEntry,
   type PageEntry,
   type Run,
   type RunTotals,
   type StoredCursor,
+  type StoredPage,
   sumTotals,
+  totalsOf,
   zeroTotals,
 } from '../core/model.ts';
 import type { ChainRef, PageLog, StoreReader } from '../core/ports.ts';
@@ -23,7 +24,6 @@ import { readProgress } from '../core/run-progress.ts';
 import { storedEntries } from '../core/steps/inventory.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
-  describePage,
   latestKey,
   manifestKey,
   pageAt,
@@ -80,14 +80,11 @@ export async function verifyRun(deps: VerifyDependencies, published: PublishedRu
     for (let next = await pages.next(); !next.done; next = await pages.next()) await verifyPage(reading, next.value);
   };
   await Promise.all(Array.from({ length: concurrency }, verifyPages));
-  const notes = await verifyFolder(reading);
+  const notes = [...verifyLog(reading), ...(await verifyFolder(reading))];
   const totals = sumTotals(slices.map((slice) => slice.totals));
   verifyHeader(reading, published, totals);
   for (const verify of [verifySummary, verifyPointer]) {
     await verify(reading, published).catch((error: unknown) => findings.reportConflict(null, error));
-  }
-  if (slices.every(({ logged }) => logged === 0)) {
-    notes.unshift('The page log no longer has the run, so the manifest was verified against the stored pages only');
   }
   const { since, until, bounded } = run;
   const bounds = bounded && until !== undefined ? { since, until } : null;
@@ -155,11 +152,12 @@ interface Reading extends VerifyDependencies {
 /** A slice of the run, or the run if it has one slice, as far as its pages have been read. */
 interface SeenSlice {
   readonly ref: ChainRef;
+  /** The entries of the log that have not been read. */
+  readonly entries: AsyncGenerator<LogEntry, undefined>;
+  /** The newest entry that was read. Undefined: the log no longer has the slice. */
+  logged: LogEntry | undefined;
   totals: RunTotals;
-  /** How many entries the log has of it. */
-  logged: number;
-  first?: PageEntry | undefined;
-  last?: PageEntry | undefined;
+  first?: StoredPage | undefined;
   /** Whether its last page has a next cursor, because only the response to that showed its end. */
   endsAfterPages: boolean;
 }
@@ -171,129 +169,61 @@ interface ExpectedPage {
   readonly slice: SeenSlice;
   /** The cursor that the page after it was requested with. Undefined: that is not known, as only the log has it. */
   readonly nextCursor: StoredCursor | undefined;
-  readonly entry: PageEntry | undefined;
 }
 
-function addTo(slice: SeenSlice, page: Pick<ManifestPage, 'reports' | 'bytes'>, entry: PageEntry | undefined): void {
-  slice.totals = { pages: slice.totals.pages + 1, ...addPage(slice.totals, page) };
-  slice.first = slice.totals.pages === 1 ? entry : slice.first;
-  slice.last = entry;
-  if (entry !== undefined) slice.logged += 1;
-}
-
-/**
- * The pages that the manifest lists, compared with the log. The log of a run whose entries may have expired is not
- * read: entries disappear in any order, over days.
- */
+/** The pages that the manifest lists, each compared with the log: nobody who can write to the store can change that. */
 async function* pagesOfManifest(
   reading: Reading,
   { header, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage> {
   const { store, run, findings } = reading;
-  let chain: ReadChain | undefined;
-  let root: PageEntry['documentRoot'] = null;
+  let slice: SeenSlice | undefined;
   let line = 0;
   for await (const [page, following] of withFollowing(findings.readable(pages))) {
     line += 1;
-    chain ??= beginChain(reading, header, page);
-    const isLast = following === undefined || following.slice !== page.slice;
-    const { slice } = chain;
-    const previous = slice.last;
-    const { value: [logged, after] = [] } = await chain.entries.next();
-    const entry = pageOf(logged);
-    const end = endOf(after);
-    const nextCursor = isLast ? cursorAfterLast(entry, end) : following.cursor;
-    addTo(slice, page, entry);
-    slice.endsAfterPages ||= end !== undefined;
+    slice ??= beginSlice(reading, header, page);
+    slice.totals = { pages: slice.totals.pages + 1, ...addPage(slice.totals, page) };
     const ref = { ...slice.ref, page: slice.totals.pages };
     for (const problem of differences(page, { page: line, slice: ref.slice, key: pageKey(run, ref) })) {
       findings.report(line, `${store.locate(manifest)}: the page in line ${line} has the ${problem}`);
     }
-    if (entry !== undefined) {
-      const listed = { ...optionalFields, ...page, page: ref.page, nextCursor };
-      const problem = problemInLog(run, { previous, entry, end, root }, listed);
-      if (problem !== undefined) findings.report(line, `The page log: ${problem}`);
-      root = entry.documentRoot ?? root;
-    }
-    yield { page, ref, slice, nextCursor, entry };
-    if (!isLast) continue;
-    slice.logged += await countPages(chain.entries);
-    chain = undefined;
+    const { value: entry } = await slice.entries.next();
+    slice.logged = entry ?? slice.logged;
+    const { bytes, sha256, cursor } = page;
+    const [problem] = entry === undefined ? [] : differences(entry, { page: ref.page, bytes, sha256, cursor });
+    if (problem !== undefined) findings.report(line, `The page log: page ${ref.page} has the ${problem}`);
+    const isLast = following === undefined || following.slice !== page.slice;
+    yield { page, ref, slice, nextCursor: isLast ? await cursorAfterLast(slice) : following.cursor };
+    if (isLast) slice = undefined;
   }
   if (line === 0) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
-  reportLoggedCounts(reading);
 }
 
-/** An entry, and what is beside it in the log. `root` is that of the pages before, also of other slices. */
-interface LoggedLine {
-  readonly previous: PageEntry | undefined;
-  readonly entry: PageEntry;
-  readonly end: EndEntry | undefined;
-  readonly root: PageEntry['documentRoot'];
+/** The cursor of the request after the last page: null if there was none. Reads the rest of the log. */
+async function cursorAfterLast(slice: SeenSlice): Promise<StoredCursor | undefined> {
+  for await (const entry of slice.entries) slice.logged = entry;
+  const { logged } = slice;
+  slice.endsAfterPages = logged?.kind === 'end';
+  return logged && (logged.kind === 'end' ? logged.cursor : null);
 }
 
-/** Where the entry contradicts the entries beside it, or what is listed. */
-function problemInLog(
-  run: RunKeyParts,
-  { previous, entry, end, root }: LoggedLine,
-  listed: object,
-): string | undefined {
-  const [difference] = differences(entry, listed).map((text) => `${describePage(entry)} has the ${text}`);
-  return chainProblem(run, previous, entry, root) ?? difference ?? (end && chainProblem(run, entry, end, root));
-}
-
-const pageOf = (entry: LogEntry | undefined): PageEntry | undefined => (entry?.kind === 'page' ? entry : undefined);
-const endOf = (entry: LogEntry | undefined): EndEntry | undefined => (entry?.kind === 'end' ? entry : undefined);
-
-/** The cursor of the request after the last page: null if there was none. */
-const cursorAfterLast = (last: PageEntry | undefined, end: EndEntry | undefined): StoredCursor | undefined =>
-  last && (end?.cursor ?? null);
-
-async function countPages(entries: ReadChain['entries']): Promise<number> {
-  let pages = 0;
-  for await (const [{ kind }] of entries) pages += kind === 'page' ? 1 : 0;
-  return pages;
-}
-
-/** A slice whose pages are being read from the manifest, with its log. */
-interface ReadChain {
-  readonly slice: SeenSlice;
-  /** Each entry with the one after it. */
-  readonly entries: AsyncGenerator<readonly [LogEntry, LogEntry | undefined], undefined>;
-}
-
-/** Begins the slice of the run whose first page is `page`. */
-function beginChain(
+/**
+ * Begins the slice of the run whose first page is `page`. The log of a run whose entries may have expired is not read:
+ * entries disappear in any order, over days.
+ */
+function beginSlice(
   { log, run, slices, findings }: Reading,
   header: PublishedRun['header'],
   page: ManifestPage,
-): ReadChain {
+): SeenSlice {
   const number = header.slices && slices.length + 1;
   const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
   const ref = { export: run.export, run: run.run, slice: number, attempt };
-  const slice: SeenSlice = { ref, totals: zeroTotals, logged: 0, endsAfterPages: false };
-  slices.push(slice);
   const entries = findings.readable(log.mayHaveExpired(header.startedAt) ? [] : log.entries(ref));
-  return { slice, entries: withFollowing(entries) };
+  const slice = { ref, entries, logged: undefined, totals: zeroTotals, endsAfterPages: false };
+  slices.push(slice);
+  return slice;
 }
-
-/** Reports slices of which the log has another number of pages. A log without the run is a note. */
-function reportLoggedCounts({ slices, findings }: Reading): void {
-  if (slices.every(({ logged }) => logged === 0)) return;
-  for (const { ref, logged, totals } of slices) {
-    if (logged === totals.pages) continue;
-    const ofSlice = ref.slice === undefined ? '' : ` of slice ${ref.slice}`;
-    findings.report(null, `Number of pages${ofSlice}: ${totals.pages} in the manifest, ${logged} in the page log`);
-  }
-}
-
-/** The fields of a page in the manifest; absent is a value, too. */
-const optionalFields = {
-  compression: undefined,
-  storedBytes: undefined,
-  storedSha256: undefined,
-  transferredBytes: undefined,
-};
 
 /** Each item with the one after it. */
 async function* withFollowing<Item>(
@@ -325,10 +255,10 @@ async function verifyPage(reading: Reading, expected: ExpectedPage): Promise<voi
   onPage(bytes);
 }
 
-/** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
+/** Where the object of a page, or its metadata, contradicts the manifest; undefined if it does not. */
 async function findProblem(
   { store, run: { run } }: Reading,
-  { page, ref, slice, nextCursor, entry }: ExpectedPage,
+  { page, ref, slice, nextCursor }: ExpectedPage,
 ): Promise<string | undefined> {
   try {
     const chunks = await store.read(page.key);
@@ -341,10 +271,11 @@ async function findProblem(
   const stored = await store.find(page.key).catch((error: unknown) => {
     // A published page is what the manifest says. Its metadata is lost together with the log, as when state.sqlite was
     // deleted.
-    if (entry !== undefined || !isExportError(error, 'PageConflictError')) throw error;
+    if (slice.logged !== undefined || !isExportError(error, 'PageConflictError')) throw error;
     return undefined;
   });
   if (stored === undefined) return undefined;
+  if (ref.page === 1) slice.first = stored;
   // Without the log, only the last page itself shows that something was requested after it.
   if (nextCursor === undefined) slice.endsAfterPages = stored.nextCursor !== null;
   const { bytes, sha256, reports, transferredBytes } = page;
@@ -359,7 +290,6 @@ async function findProblem(
     transferredBytes,
     cursor: cursorHash(page.cursor),
     nextCursor: cursorHash(nextCursor === undefined ? stored.nextCursor : nextCursor),
-    documentRoot: entry === undefined ? stored.documentRoot : entry.documentRoot,
     // Not the revision: after a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was
     // copied in other parts. Then the SHA-256 decides, which has been compared.
   };
@@ -370,6 +300,20 @@ async function findProblem(
 /** A cursor may be stored as its hash. */
 const cursorHash = (cursor: StoredCursor): string | null =>
   typeof cursor === 'string' ? hash('sha256', cursor) : (cursor?.sha256 ?? null);
+
+/** Compares the number of pages and their totals with the newest entry of each slice, which has those up to it. */
+function verifyLog({ slices, findings }: Reading): string[] {
+  if (slices.every(({ logged }) => logged === undefined)) {
+    return ['The page log no longer has the run, so the manifest was verified against the stored pages only'];
+  }
+  for (const { ref, logged, totals } of slices) {
+    const ofSlice = ref.slice === undefined ? '' : ` of slice ${ref.slice}`;
+    for (const difference of differences(totals, totalsOf(logged))) {
+      findings.report(null, `The manifest is not that of the page log${ofSlice}: it lists the ${difference}`);
+    }
+  }
+  return [];
+}
 
 /**
  * Reports pages in the folder of the run that its manifest does not include. Returns a note about pages of other
@@ -404,14 +348,14 @@ function kindOfStored(
   return endsAfterPages ? 'of another attempt' : 'unknown';
 }
 
-/** Compares the header with the manifest's own key, with the pages, and with what the log has of them. */
+/** Compares the header with the manifest's own key, and with the pages. */
 function verifyHeader(
   { store, slices, findings }: Reading,
   { header, manifest }: PublishedRun,
   totals: RunTotals,
 ): void {
   const { since, until } = header;
-  const known = slices.flatMap(({ first, last }) => (first && last ? [{ first, last }] : []));
+  const known = slices.flatMap(({ first, logged: last }) => (first && last ? [{ first, last }] : []));
   const expected = {
     // The key has export, run and date.
     key: manifest,

@@ -137,9 +137,11 @@ function factsOf(run: CompletedRun, content: RunContent) {
   };
 }
 
+type ServedPage = Pick<LogEntry, 'serviceTime'>;
+
 /** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
-export function serviceTimes({ slices }: Pick<RunContent, 'slices'>) {
-  const sorted = (entries: readonly LogEntry[]): readonly Instant[] =>
+export function serviceTimes({ slices }: { readonly slices: readonly Record<'first' | 'last', ServedPage>[] }) {
+  const sorted = (entries: readonly ServedPage[]): readonly Instant[] =>
     entries
       .flatMap(({ serviceTime }) => (serviceTime === null ? [] : [serviceTime]))
       .sort((one, other) => epochMsOf(one) - epochMsOf(other));
