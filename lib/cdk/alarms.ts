@@ -25,7 +25,7 @@ import type { DeploymentSettings } from '../settings/deployment-settings.ts';
 import type { ExportSettings } from '../settings/settings.ts';
 import type { ServiceFunctions } from './functions.ts';
 
-/** A `ReportExporter`, for its alarms and for the dashboard. */
+/** A `ReportExporter`, for its alarms. */
 export interface MonitoredService extends Construct {
   readonly serviceName: string;
   readonly exportNames: readonly string[];

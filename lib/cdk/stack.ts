@@ -1,17 +1,15 @@
 /**
- * One deployment: the services of a settings file with their exports, and the bucket, table, alarm topic and dashboard
- * that they share. CDK generates the resource names; outputs contain them.
+ * One deployment: the services of a settings file with their exports, and the bucket, table and alarm topic that
+ * they share. CDK generates the resource names; outputs contain them.
  */
 
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
-import type { Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import { createOrImportAlarmTopic } from './alarms.ts';
-import { createDashboard } from './dashboard.ts';
 import { importNetwork } from './network.ts';
 import { toPascalCase } from './outputs.ts';
 import { ReportExporter } from './report-exporter.ts';
@@ -35,8 +33,7 @@ export interface ReportExporterStackProps extends StackProps {
 }
 
 /**
- * Deploys all services and exports of the settings, with a bucket, a table, an alarm topic and a dashboard that they
- * share.
+ * Deploys all services and exports of the settings, with a bucket, a table and an alarm topic that they share.
  *
  * @example
  * new ReportExporterStack(app, 'Reports', { settings, env: { account: '123456789012', region: 'eu-central-1' } });
@@ -50,8 +47,6 @@ export class ReportExporterStack extends Stack {
   readonly table: ITable;
   /** The topic that all alarms publish to. */
   readonly alarmTopic: ITopic;
-  /** The dashboard of all services. */
-  readonly dashboard: Dashboard;
 
   /** @throws ConfigurationError with a line for every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterStackProps) {
@@ -94,7 +89,6 @@ export class ReportExporterStack extends Stack {
       this.#addServiceOutputs(exporter);
       return exporter;
     });
-    this.dashboard = createDashboard(this, this.services);
     const [first, ...others] = this.services.flatMap(({ scheduleGroup }) => scheduleGroup ?? []);
     if (first !== undefined) {
       createSchedulesLast(first, this);
@@ -108,7 +102,6 @@ export class ReportExporterStack extends Stack {
       this.alarmTopic.topicArn,
       'The SNS topic of the alarms. Subscribe to it to be notified',
     );
-    this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
   }
 
   #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {

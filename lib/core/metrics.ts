@@ -1,5 +1,5 @@
 /**
- * The metrics that the functions publish and the alarms and the dashboard read, in the namespace `metricNamespace`.
+ * The metrics that the functions publish and the alarms read, in the namespace `metricNamespace`.
  * Each has the dimensions of `exportDimensions`. `serviceMetric` is also published for the service as a whole, with the
  * dimensions of `serviceDimensions`.
  */

@@ -1,18 +1,8 @@
 import type { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
-import { metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
-import {
-  aSchedule,
-  deploy,
-  deployConstruct,
-  deployWith,
-  resource,
-  resourcesOf,
-  someServices,
-  someSettings,
-  textOf,
-} from '../support/aws/cdk-deployment.ts';
+import { metricNamespace } from '../../lib/core/metrics.ts';
+import { aSchedule, deploy, deployConstruct, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 const { template } = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
@@ -210,50 +200,5 @@ describe('alarms that the exports of a service have in common', () => {
       expect(description.length).toBeLessThanOrEqual(1_024);
       expect(description).toMatch(new RegExp(`: https://\\S+#${id.toLowerCase()}$`));
     }
-  });
-});
-
-describe('the dashboard', () => {
-  interface Widget {
-    readonly properties: {
-      readonly markdown?: string;
-      readonly metrics?: readonly (readonly (string | { readonly label?: string; readonly expression?: string })[])[];
-    };
-  }
-  const widgetsOf = (settings: object): readonly Widget[] => {
-    const { Properties } = resource(deployWith(settings).template, 'AWS::CloudWatch::Dashboard');
-    return JSON.parse(textOf(Properties.DashboardBody)).widgets;
-  };
-  const searchesOf = (widgets: readonly Widget[]) =>
-    widgets.flatMap(({ properties: { metrics = [] } }) =>
-      metrics.flat().flatMap((each) => (typeof each === 'object' && each.expression !== undefined ? [each] : [])),
-    );
-  const widgets = widgetsOf(someServices());
-
-  it('has a part for each service, and searches for the exports with the highest sum, or the highest peak of a percentile', () => {
-    const headings = widgets.flatMap(({ properties: { markdown } }) => markdown ?? []);
-    expect(headings.slice(1)).toEqual(['## Service eu', '## Service us']);
-    const search = (metric: string, statistic: string) =>
-      `SEARCH('{ReportExporter,deployment,export} MetricName="${metric}" deployment="ReportExporter"', '${statistic}', 3600)`;
-    const texts = searchesOf(widgets).map(({ expression = '' }) => expression);
-    expect(texts).toContain(`SORT(${search('RunsFailed', 'Sum')}, SUM, DESC, 10)`);
-    expect(texts).toContain(`SORT(${search('ServiceLatency', 'p90')}, MAX, DESC, 10)`);
-    for (const text of texts) expect(metricUnits).toHaveProperty(/MetricName="(\w+)"/.exec(text)?.[1] ?? '');
-    // oxlint-disable-next-line no-template-curly-in-string -- CloudWatch's placeholder
-    for (const { label } of searchesOf(widgets)) expect(label).toBe("${PROP('Dim.export')}");
-  });
-
-  it('is the same for one export and for many, and within the limits of CloudWatch with the most that a stack holds', () => {
-    expect(widgetsOf(someSettings({ exports: numbered(30) }))).toEqual(
-      widgetsOf(someSettings({ exports: numbered(1) })),
-    );
-    // Metrics that an expression reads count, although ten are shown.
-    const maxExports = 230;
-    const searches = searchesOf(widgets).length;
-    const others = widgets.flatMap(({ properties }) => properties.metrics ?? []).length - searches;
-    expect(searches * maxExports + others).toBeLessThanOrEqual(2_500);
-    for (const widget of widgets) expect(searchesOf([widget]).length).toBeLessThanOrEqual(1);
-    const longest = widgetsOf(someSettings({ stackName: 'S'.repeat(128) }));
-    for (const { expression = '' } of searchesOf(longest)) expect(expression.length).toBeLessThanOrEqual(1_024);
   });
 });

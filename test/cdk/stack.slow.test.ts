@@ -262,7 +262,6 @@ describe('the outputs', () => {
       BucketName: `<${idIn('S3::Bucket')}>`,
       TableName: `<${idIn('DynamoDB::Table')}>`,
       AlarmTopicArn: `<${idIn('SNS::Topic')}>`,
-      DashboardName: `<${idIn('CloudWatch::Dashboard')}>`,
     });
   });
 

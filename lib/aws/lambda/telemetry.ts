@@ -47,7 +47,7 @@ export const powertools: TelemetryOutput = {
   createLogger: () => new Logger({ serviceName: 'report-exporter' }),
   createMetrics(dimensions) {
     const metrics = new Metrics({ namespace: metricNamespace });
-    // Powertools adds a `service` dimension of its own, under which alarms and dashboards would not find the metric.
+    // Powertools adds a `service` dimension of its own, under which alarms would not find the metric.
     metrics.clearDefaultDimensions();
     metrics.setDefaultDimensions({ ...dimensions });
     return metrics;
