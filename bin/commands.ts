@@ -19,7 +19,7 @@ const target = ['out', 'settings', 'stack', 'json'] as const;
 /** The options that a run is started with. */
 const start = ['since', 'until', 'each', 'again', 'parallel', 'slice', 'restart'] as const;
 /** The options that describe the only export, without a settings file. */
-const service = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'export', 'size', 'compress'] as const;
+const service = ['baseUrl', 'vendor', 'export'] as const;
 
 /** Ends the help of every command. */
 export const exitStatusHelp = `
@@ -94,8 +94,7 @@ Examples:
     about: { all: 'every published run of every export' },
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
-manifest against the page log, and latest.json. Without --run, it is the newest published run that is
-not a bounded one. --all verifies every published run of every export, bounded ones included.
+manifest against the page log, and latest.json. Without --run, it is the newest published run that is not a bounded one. --all verifies every published run of every export, bounded ones included.
 
 Examples:
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407
@@ -104,9 +103,9 @@ Examples:
   },
 
   plan: {
-    argument: someExports,
+    argument: oneExport,
     description: 'show what the next start would request, and why',
-    options: [...target, 'all', 'request', 'toEnd', ...start],
+    options: [...target, 'request', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
 here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
@@ -140,7 +139,7 @@ Examples:
     description: 'check whether exports can run, and how to fix them',
     options: target,
     help: `
-Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
+Checks settings, state, runs, store, schedule, proxy and certificates, API key, service and versions; of a stack, also whether
 its alarms reach anyone. Requests page 1 of the next run of each service and does not store it; of a stack, the function requests another
 one. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
 Use the --out of local: it has the state and the refresh tokens.

@@ -31,7 +31,7 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 const { env, stdout, stderr } = process;
 
-const program = programName(dirname(packageFile), process.cwd(), env.PATH);
+const program = programName(dirname(packageFile), process.cwd());
 process.exitCode = await runProgram(process.argv.slice(2), {
   env,
   stdout,

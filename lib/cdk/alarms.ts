@@ -72,7 +72,7 @@ const exportsPerMaxWait = 10;
 const serviceAlarms = {
   ExecutionFailed: (service) => ({
     what:
-      `An execution failed. To see of which export (${namesOf(service)}): ` +
+      'An execution failed. To see of which export: ' +
       `report-exporter status --failed --stack ${Stack.of(service).stackName}.`,
     metric: service.stateMachine.metricFailed(),
   }),
@@ -89,7 +89,7 @@ const serviceAlarms = {
     const hours = maxWaitHours * Math.ceil(service.exportNames.length / exportsPerMaxWait);
     return {
       what:
-        `Within 6 hours, its exports (${namesOf(service)}) had to wait for ${hours} hours or more in total ` +
+        `Within 6 hours, its exports had to wait for ${hours} hours or more in total ` +
         `(Retry-After): ${maxWaitHours} hours for every ${exportsPerMaxWait} exports.`,
       metric: service.metric('WaitSeconds', undefined, { period: Duration.hours(6) }),
       threshold: hours * 3_600,
@@ -188,18 +188,6 @@ function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPer
   if (freshnessMs > weekMs) return { period: Duration.days(7), evaluationPeriods: 1 };
   const period = freshnessMs <= dayMs ? Duration.minutes(5) : Duration.hours(1);
   return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
-}
-
-/** An alarm's description has at most 1,024 characters. This leaves space for everything else that it says. */
-const maxNamesLength = 500;
-
-/** `a, b, c and 37 more`: as many names as fit. */
-function namesOf({ exportNames: names }: MonitoredService): string {
-  const first = (count: number) =>
-    `${names.slice(0, count).join(', ')}${count < names.length ? ` and ${names.length - count} more` : ''}`;
-  let count = names.length;
-  while (first(count).length > maxNamesLength) count -= 1;
-  return first(count);
 }
 
 /**

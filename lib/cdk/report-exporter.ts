@@ -36,7 +36,6 @@ import { createServiceOutput, functionEnvironment, serviceResources } from './ou
 import { grantReadObjects } from './permissions.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
-import { serviceNameFrom } from './settings/service-name.ts';
 import { createStateMachine } from './state-machine.ts';
 import { createStores, logSettings } from './stores.ts';
 
@@ -206,7 +205,7 @@ export class ReportExporter extends Construct {
   /** @throws ConfigurationError with a line for every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const named = { name: serviceNameFrom(pathInStack(this)), path: this.node.path };
+    const named = { name: defaultName(this), path: this.node.path };
     const { service: settings, bucket: objects } = parseExporterSettings(props, named);
     const { name, prefix, service, exports } = settings;
     const exportNames = exports.map((each) => each.name);
@@ -386,11 +385,17 @@ export class ReportExporter extends Construct {
   }
 }
 
-/** `Data/Reports`, without the stack. */
-function pathInStack({ node }: Construct): string {
+/** `data-eureports` of the construct `Data/EuReports` in its stack. */
+function defaultName({ node }: Construct): string {
   const ids = node.scopes.map((scope) => scope.node.id);
   const stack = node.scopes.findLastIndex((scope) => Stack.isStack(scope));
-  return ids.slice(stack + 1).join('/');
+  const name = ids
+    .slice(stack + 1)
+    .join('-')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^[0-9-]+|-+$/g, '');
+  return name === '' ? 'default' : name;
 }
 
 /** The commands of the stack find a service and an export only by name. @throws ConfigurationError */

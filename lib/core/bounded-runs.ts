@@ -120,7 +120,7 @@ function assertHasBounds({ name, dates }: BoundableDefinition, wanted: string): 
   if (upperBound === undefined) {
     throw invalid([
       `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service ` +
-        '(--filter-until of local), or use {until} in its api',
+        'in the settings file, or use {until} in its api',
     ]);
   }
   if (zone === undefined) {

@@ -18,7 +18,7 @@ import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/f
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
 import { openConfigured } from './context.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
-import { coarseDuration, plural } from './output/format.ts';
+import { plural } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
 import { canResume, type ExportView, needsCorrection, readExport, type RunView } from './run-view.ts';
@@ -209,8 +209,7 @@ function credentialsText({ settings, keySource }: ExportTarget['service']): stri
 
 /**
  * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection),
- * `key`, `service` and
- * `clock`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those
+ * `key` and `service`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those
  * of the operator.
  */
 async function* checkService(
@@ -236,13 +235,9 @@ async function* checkService(
     check = 'key';
     await using client = await service.connect(notify);
     check = 'service';
-    const { clockLeadMs, ...result } = await probeService(
-      { definition, service: client, log, runtime, notify },
-      period,
-    );
+    const result = await probeService({ definition, service: client, log, runtime, notify }, period);
     yield ['key', ok(`accepted (${credentialsText(service)})`)];
     yield ['service', ok(`${service.address} returned ${describePage(result)}; it was not stored`)];
-    yield ['clock', checkClock(clockLeadMs)];
   } catch (error) {
     // Only an error of the connection has a cause; without one, the service has rejected the key.
     if (check === 'service' && isExportError(error, 'ConfigurationError')) {
@@ -279,23 +274,4 @@ async function probedPeriod({ definition, log }: ExportTarget, runtime: Runtime)
   } catch {
     return { since: instantOf(Math.floor(runtime.now() / 1_000) * 1_000) };
   }
-}
-
-/** A smaller difference is normal: the service's time has whole seconds, and the response takes time. */
-const maxNormalSkewMs = 30_000;
-
-/** `skewMs` is null if the service sends no time. */
-function checkClock(skewMs: number | null): Outcome {
-  if (skewMs === null) {
-    return warning(
-      'the service sends no Date, so the watermark uses the local clock',
-      'keep the local clock synchronized, and set an overlap',
-    );
-  }
-  const size = Math.abs(skewMs);
-  if (size <= maxNormalSkewMs) return ok(`at most ${maxNormalSkewMs / 1_000} s from the service's clock`);
-  return warning(
-    `the service's clock is ${coarseDuration(size)} ${skewMs > 0 ? 'ahead' : 'late'}`,
-    'correct the clock that is wrong. The watermark uses the one that is late: reports may be exported twice, and none is missed',
-  );
 }

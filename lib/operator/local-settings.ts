@@ -23,7 +23,7 @@ import { isPem } from '../settings/network-settings.ts';
 import { defaultApiKeyEnv, type ExportSettings, type ServiceSettings } from '../settings/settings.ts';
 import { fileDocument, type SettingsDocument } from '../settings/settings-document.ts';
 import type { Target } from './target.ts';
-import { assertNoProblems, parseWholeNumber, sanitizeArgument, selectionProblems } from './arguments.ts';
+import { assertNoProblems, sanitizeArgument, selectionProblems } from './arguments.ts';
 import { flagOf, type OptionName, type Options } from './option-table.ts';
 import { collectProblems } from './run-options.ts';
 
@@ -100,28 +100,20 @@ function findConflicts(names: readonly string[], options: Options, hasFile: bool
 }
 
 /** The options that describe the only export, and are settings in a file. */
-const describingOptions = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'size', 'compress'] as const;
+const describingOptions = ['baseUrl', 'vendor'] as const;
 
 /** The part of a valid settings file that options can set, too. */
 interface RawSettings {
-  readonly services: Readonly<Record<string, object>>;
+  readonly services: Readonly<Record<string, Partial<Record<(typeof describingOptions)[number], string>>>>;
   readonly exports: readonly { readonly name: string; readonly service?: string }[];
-  readonly bucket?: { readonly compression?: string };
 }
 
 /** The options that say something else than the settings file, which counts. */
-function findContradictions(
-  options: Options,
-  { services, exports, bucket }: RawSettings,
-  file: string,
-): readonly string[] {
+function findContradictions(options: Options, { services, exports }: RawSettings, file: string): readonly string[] {
   const entry = exports.find(({ name }) => name === options.export) ?? exports[0];
   const service = services[entry?.service ?? Object.keys(services)[0] ?? ''];
-  const stated: Partial<Record<string, unknown>> = { ...service, ...entry, compress: bucket?.compression === 'gzip' };
-  const valueOf = (field: (typeof describingOptions)[number]) =>
-    field === 'size' && options.size !== undefined ? parseWholeNumber(options.size) : options[field];
   return describingOptions
-    .filter((field) => options[field] !== undefined && stated[field] !== valueOf(field))
+    .filter((field) => options[field] !== undefined && service?.[field] !== options[field])
     .map((field) => `${flagOf(field)}: ${file} says otherwise. Edit that file, or leave out ${flagOf(field)}`);
 }
 
@@ -212,18 +204,9 @@ export function openDirectory(
 const simulatorUrl = 'https://simulator.invalid';
 
 /** The settings file that says what the options say. */
-const settingsOfOptions = ({
-  baseUrl = simulatorUrl,
-  vendor,
-  cursorIn,
-  filterUntil,
-  export: name = 'reports',
-  size,
-  compress,
-}: Options) => ({
-  services: { service: { baseUrl, vendor, cursorIn, filterUntil } },
-  exports: [{ name, size: size && parseWholeNumber(size) }],
-  bucket: compress === true ? { compression: 'gzip' } : undefined,
+const settingsOfOptions = ({ baseUrl = simulatorUrl, vendor, export: name = 'reports' }: Options) => ({
+  services: { service: { baseUrl, vendor } },
+  exports: [{ name }],
 });
 
 const optionsDocument = (options: Options): SettingsDocument => ({

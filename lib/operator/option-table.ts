@@ -20,11 +20,7 @@ export const optionTable = {
   simulate: { about: 'use a simulator of the Report Export Service instead of the one in the settings file' },
   baseUrl: { value: 'url', about: 'the service (default: a simulator; of init an example)' },
   vendor: { value: 'name', about: 'vendor part of the headers X-<name>-…' },
-  cursorIn: { value: 'location', about: 'send the cursor in query or body (default: query)' },
-  filterUntil: { value: 'field', about: 'filter that excludes reports from a date on: date.lt' },
   export: { value: 'name', about: 'name of the export, and first part of its keys (default: reports)' },
-  size: { value: 'n', about: "reports per page, 1 to 10 (default: the service's)" },
-  compress: { about: 'store each page as a gzip file: page-000001.xml.gz' },
 
   since: { value: 'instant', about: 'start here, not at the watermark (ISO 8601 UTC, or a date)' },
   until: { value: 'instant', about: 'with --since: in a bounded run of what is dated before it' },

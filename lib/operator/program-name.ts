@@ -1,18 +1,18 @@
 /** The words with which this program can be run again, for the commands in its messages. */
 
 import { existsSync, realpathSync } from 'node:fs';
-import { delimiter, dirname, join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { shellQuote } from '../core/sanitize.ts';
 
 const name = 'report-exporter';
 
 /**
- * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise its command in `searchPath`
- * (PATH), as of a global installation, or the command that runs its file. npx looks in
- * `node_modules` of the working directory and its parents, then in the project itself. Without `--no`, it would then
- * download a package of the name from the public registry and run it, although anyone may have published it.
+ * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise the command that runs its file,
+ * also of a global installation. npx looks in `node_modules` of the working directory and its parents, then in the
+ * project itself. Without `--no`, it would then download a package of the name from the public registry and run it,
+ * although anyone may have published it.
  */
-export function programName(packageFolder: string, workingDirectory: string, searchPath = ''): string {
+export function programName(packageFolder: string, workingDirectory: string): string {
   const folders = parentFolders(workingDirectory);
   const installed = folders.map((folder) => join(folder, 'node_modules', name)).find(existsSync);
   // npm takes the nearest folder with a package.json or installed packages for the project.
@@ -20,18 +20,8 @@ export function programName(packageFolder: string, workingDirectory: string, sea
   const ofNpx = installed ?? folders.find(isProject);
   if (ofNpx !== undefined && realpathSync(ofNpx) === realpathSync(packageFolder)) return `npx --no -- ${name}`;
   const file = join(packageFolder, 'bin', `${name}.mjs`);
-  if (isCommand(file, searchPath)) return name;
   const fromHere = relative(workingDirectory, file);
   return `node ${shellQuote(fromHere.length < file.length ? fromHere : file)}`;
-}
-
-/** Whether the first command of the name runs `file`. npm adds folders to PATH that a person's shell does not have. */
-function isCommand(file: string, searchPath: string): boolean {
-  const folders = searchPath
-    .split(delimiter)
-    .filter((folder) => folder !== '' && !/node_modules[/\\]\.bin$/.test(folder));
-  const command = folders.map((folder) => join(folder, name)).find(existsSync);
-  return command !== undefined && existsSync(file) && realpathSync(command) === realpathSync(file);
 }
 
 function parentFolders(folder: string): readonly string[] {

@@ -29,14 +29,19 @@ async function simulator(options: Partial<SimulatorOptions> = {}): Promise<Simul
   return started;
 }
 
-const local = (service: Simulator, out: string, ...more: string[]) => [
-  'local',
-  `--base-url=${service.baseUrl}`,
-  `--out=${out}`,
-  '--size=3',
-  '--json',
-  ...more,
-];
+/** Writes the settings of a directory. Three reports a page. */
+async function writeSettings({ baseUrl }: Simulator, out: string, bucket: object = {}): Promise<void> {
+  const services = { service: { baseUrl } };
+  const exports = [{ name: 'reports', size: 3 }];
+  await writeFile(join(out, 'report-exporter.json'), JSON.stringify({ services, exports, bucket }));
+}
+
+/** A directory with the settings, and the command that exports to it. */
+async function aTarget(service: Simulator) {
+  const out = await aDirectory();
+  await writeSettings(service, out);
+  return { out, local: ['local', `--out=${out}`, '--json'] };
+}
 
 /** A response that a run waits for when it is interrupted, however fast it is. */
 const neverEnding = { delayMs: 600_000 };
@@ -77,10 +82,7 @@ describe('a run that is interrupted', () => {
     let ended: Awaited<ReturnType<typeof run>>;
     for (;;) {
       const seen = service.exchanges.length;
-      const bucket = isCompressed && kills % 2 === 0 ? { compression: 'gzip' } : {};
-      const services = { service: { baseUrl: service.baseUrl } };
-      const exports = [{ name: 'reports', size: 3 }];
-      await writeFile(join(out, 'report-exporter.json'), JSON.stringify({ services, exports, bucket }));
+      await writeSettings(service, out, isCompressed && kills % 2 === 0 ? { compression: 'gzip' } : {});
       const exporter = start(['local', `--out=${out}`, '--json'], env);
       const killAfter = 1 + Math.floor(Math.random() * 6);
       const killing = (async () => {
@@ -114,10 +116,10 @@ describe('a run that is interrupted', () => {
   });
 
   it('by Ctrl-C exits with 130, publishes nothing, and is resumed without fetching a logged page again', async () => {
-    const out = await aDirectory();
     const held = { from: 6 };
     const service = await simulator({ faults: ({ request }) => (request < held.from ? {} : neverEnding) });
-    const exporter = start(local(service, out), env);
+    const { out, local } = await aTarget(service);
+    const exporter = start(local, env);
     await expect.poll(() => service.exchanges.length).toBe(5);
     exporter.process.kill('SIGINT');
     const interrupted = await exporter.ended;
@@ -133,7 +135,7 @@ describe('a run that is interrupted', () => {
     expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
 
     const before = service.exchanges.length;
-    const resumed = jsonOf(await run(local(service, out), env));
+    const resumed = jsonOf(await run(local, env));
     expect(resumed).toMatchObject({ status: 'completed', run: jsonOf(interrupted).run, reports: count });
     const cursors = service.exchanges.map(({ cursor }) => cursor);
     // No logged page is requested again, and of the others only the four that were in flight when the signal arrived.
@@ -146,8 +148,7 @@ describe('a run that is interrupted', () => {
     const service = await simulator({
       faults: ({ request }) => (request > 2 ? { status: 429, headers: { 'retry-after': '3000' } } : {}),
     });
-    const out = await aDirectory();
-    const exporter = start(local(service, out), env);
+    const exporter = start((await aTarget(service)).local, env);
     await expect.poll(() => service.exchanges.length).toBe(3);
     exporter.process.kill('SIGINT');
     expect((await exporter.ended).status).toBe(130);
@@ -155,8 +156,8 @@ describe('a run that is interrupted', () => {
 });
 
 it('a command whose reader closes the pipe ends without an error', async () => {
-  const out = await aDirectory();
-  expect(await run(local(await simulator(), out), env)).toMatchObject({ status: 0 });
+  const { out, local } = await aTarget(await simulator());
+  expect(await run(local, env)).toMatchObject({ status: 0 });
   const status = start(['status', '--json', '--out', out], env);
   status.process.stdout?.destroy();
   expect(await status.ended).toMatchObject({ status: 0, stderr: '' });

@@ -29,7 +29,7 @@ describe('report-exporter local', () => {
 
   it('continues after the reader has closed the pipe', async () => {
     const out = await aDirectory();
-    const running = start(['local', '--out', out, '--size', '10']);
+    const running = start(['local', '--out', out]);
     running.process.stdout?.destroy();
     running.process.stderr?.destroy();
     expect((await running.ended).status).toBe(0);

@@ -56,7 +56,6 @@ const commands = [
   ['verify', '--json'],
   ['status', '--runs', '--json'],
   ['plan', '--json'],
-  ['plan', '--all'],
   ['verify', '--all'],
 ] as const;
 

@@ -65,7 +65,6 @@ describe('a probe of the service by ExportPage', () => {
     expect(await probe(deployment)).toEqual({
       reports: 2,
       latencyMs: expect.any(Number),
-      clockLeadMs: expect.any(Number),
     });
     expect(deployment.service.exchanges).toMatchObject([{ status: 200 }]);
     // The API key is read, and the state, which it does not have.

@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from 'node:fs';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { shellQuote } from '../../lib/core/sanitize.ts';
@@ -41,23 +41,6 @@ describe('the program in the commands of messages', () => {
     for (const folder of [checkout, docs]) expect(programName(checkout, folder)).toBe('npx --no -- report-exporter');
     await createPackage(docs);
     expect(programName(checkout, docs)).toBe('node ../bin/report-exporter.mjs');
-  });
-
-  it('is the command of a global installation, not one that npm has added to PATH', async () => {
-    const packageFolder = await installIn(await aDirectory());
-    const commands = await aDirectory();
-    await mkdir(join(packageFolder, 'bin'));
-    await writeFile(join(packageFolder, 'bin/report-exporter.mjs'), '');
-    const ofNpm = join(packageFolder, '../.bin');
-    await mkdir(ofNpm);
-    for (const folder of [commands, ofNpm]) {
-      await symlink(join(packageFolder, 'bin/report-exporter.mjs'), join(folder, 'report-exporter'));
-    }
-    const elsewhere = await aDirectory();
-    expect(programName(packageFolder, elsewhere, `/nowhere:${ofNpm}:${commands}`)).toBe('report-exporter');
-    expect(programName(packageFolder, elsewhere, ofNpm)).toBe(fileIn(packageFolder, elsewhere));
-    const other = await createPackage(join(await aDirectory(), 'other'));
-    expect(programName(other, elsewhere, commands)).toBe(fileIn(other, elsewhere));
   });
 
   it('is the file where npx would not find this package, or run another installation', async () => {

@@ -1,19 +1,9 @@
 /** `report-exporter plan`: the next requests of exports, and why; with `--request`, also the responses. */
 
-import { mapConcurrently } from '../../core/concurrency.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from '../target.ts';
+import type { ExportTarget, ScheduleState } from '../target.ts';
 import type { RequestedStart } from '../bounded-start.ts';
-import {
-  type Call,
-  exitStatuses,
-  openConfigured,
-  print,
-  runOnTarget,
-  selectExports,
-  unreadableLines,
-} from '../context.ts';
-import { countKinds } from '../output/table.ts';
+import { type Call, exitStatuses, openExport, print, runOnTarget } from '../context.ts';
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
@@ -30,52 +20,33 @@ import {
 } from '../plan/requests.ts';
 import { readStartRequest } from '../run-options.ts';
 
-const concurrency = 8;
-const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
-
 export async function planCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, env, runtime, program } = call;
-  const { all = false, json = false } = options;
+  const { json = false } = options;
   const start = readStartRequest(options, runtime.now(), problems);
-  if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
-  const isOne = !all && names.length <= 1;
   const style = textStyleFor(stdout, env);
   const notify = (text: string) => stderr.write(`${text}\n`);
   return await runOnTarget(call, async (target) => {
-    const selected = await selectExports(target, names, all);
-    const exports = await (all ? openConfigured(target) : Promise.all(selected.map((name) => target.open(name))));
-    const command = (name: string) => `${program} start ${name} ${target.option}`;
-    const show = async (row: Row) => {
-      const lines = [
-        ...(row.plan === undefined ? [] : planLines(row, row.plan, command(row.export), style)),
-        ...('error' in row ? unreadableLines(row as UnreadableExport, style) : []),
-      ];
+    const opened = await openExport(target, names[0]);
+    const row: Row = { export: opened.name };
+    const show = async () => {
+      const command = `${program} start ${row.export} ${target.option}`;
+      const lines = row.plan === undefined ? [] : planLines(row, row.plan, command, style);
       if (!json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
     };
-    const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
-      if ('error' in each) return each;
-      const row: Row = { export: each.name };
-      try {
-        await planExport(each, row, { start, notify, runtime, options });
-        return row;
-      } catch (error) {
-        // The request that was sent is shown above the error of the service.
-        if (isOne) await show(row);
-        if (isOne) throw error;
-        // One that cannot be planned does not hide the others.
-        return { ...row, ...unreadableExport(each.name, each.serviceName, error) };
-      }
-    });
-    for (const row of rows) await show(row);
-    if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
-    const found = rows.map(({ plan, error }) => (plan === undefined || error !== undefined ? 'unreadable' : plan.act));
-    if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
-    return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
+    try {
+      await planExport(opened, row, { start, notify, runtime, options });
+    } finally {
+      // The request that was sent is shown above the error of the service.
+      await show();
+    }
+    if (json) await print(stdout, `${JSON.stringify(row)}\n`);
+    return row.plan?.act === 'refuse' ? exitStatuses.failed : exitStatuses.ok;
   });
 }
 
 /** The object of `--json`, as far as it is known. */
-interface Row extends Partial<UnreadableExport>, Requested {
+interface Row extends Requested {
   readonly export: string;
   /** The settings file; null if the settings come from elsewhere. */
   settings?: string | null;

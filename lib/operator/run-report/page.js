@@ -7,9 +7,6 @@
   /** @typedef {RunPage['run']} Run */
   /** @typedef {{ [Key in keyof Run['points']]: number } & { lastPage: number }} Point */
 
-  /** @typedef {Run['gaps'][number]} Gap */
-  /** @typedef {{ time: number, lastPage: number, point?: any, gap?: any }} Sample */
-
   /** @returns {HTMLElement} */
   const find = (selector) => document.querySelector(selector);
 
@@ -162,7 +159,6 @@
       ['Slices', slices && `${formatNumber(slices.done)} of ${formatNumber(slices.count)} done`],
       ['Time to response: median, p95, longest', latency && latencies.map(formatDuration).join(', ')],
       ['Adopted pages, without times', adoptedPages === 0 ? null : formatNumber(adoptedPages)],
-      ['Gaps without a page in progress', gapsText(run.gaps)],
       ['Failed attempts', formatNumber(sumOf(({ failedAttempts }) => failedAttempts))],
       ['Waits requested by the service', waited === 0 ? 'none' : formatDuration(waited)],
       ['Last wait', wait && `${wait.seconds} s from ${formatTime(wait.at)}`],
@@ -189,15 +185,6 @@
       ['Folder', code(run.folder)],
       ['To compare the files with the page log', canVerify ? code(verify) : null],
     ];
-  }
-
-  /** @param {Gap} gap */
-  const lengthOf = ([from, to]) => to - from;
-
-  /** `2, 5 h 3 s in total`. @param {Run['gaps']} gaps */
-  function gapsText(gaps) {
-    const total = formatDuration(gaps.reduce((sum, gap) => sum + lengthOf(gap), 0));
-    return gaps.length === 0 ? 'none' : `${formatNumber(gaps.length)}, ${total} in total`;
   }
 
   /** @param {Run} run */
@@ -229,19 +216,6 @@
   }
 
   const meanText = (sum, count, format) => (count === 0 ? '–' : format(sum / count));
-  /** The row of a gap has two cells. */
-  const gapCell = (title, [from, to]) =>
-    ({ 'Logged by': `${formatTime(from)} (gap)`, Pages: `none for ${formatDuration(to - from)}` })[title] ?? '';
-
-  /**
-   * A column of points as one of samples.
-   * @param {any[]} column
-   */
-  const withGaps = ([title, contentOf, className]) => [
-    title,
-    ({ point, gap }) => (point ? contentOf(point) : gapCell(title, gap)),
-    className,
-  ];
   const pageNumbers = ({ pages, lastPage }) =>
     `${pages === 1 ? '' : `${formatNumber(lastPage - pages + 1)}–`}${formatNumber(lastPage)}`;
 
@@ -265,14 +239,12 @@
   function showPoints(run, points) {
     find('#points').hidden = false;
     const columns = run.reports === null ? pointColumns : [...pointColumns, reportsColumn];
-    const samples = samplesOf(run, points);
-    fillTable(find('#all-pages'), columns.map(withGaps), samples);
+    fillTable(find('#all-pages'), columns, points);
 
     const newest = points[points.length - 1];
     const end = Math.max(lastActiveMs(run), newest.loggedAt);
-    const times = [Date.parse(run.startedAt), ...samples.map(({ time }) => time), end];
-    // A sample without a point, in the middle of a gap, interrupts the lines.
-    const column = (valueOf) => [null, ...samples.map(({ point }) => (point ? valueOf(point) : null)), null];
+    const times = [Date.parse(run.startedAt), ...points.map(({ loggedAt }) => loggedAt), end];
+    const column = (valueOf) => [null, ...points.map(valueOf), null];
     const mean = (sum, count) => column((point) => (point[count] === 0 ? null : point[sum] / point[count]));
     const isGrouped = points.some(({ pages }) => pages > 1);
     /** The highest value of each point, if a point is several pages. */
@@ -284,31 +256,23 @@
       color,
       isMark: true,
       values: column((point) => (point[amount] === 0 ? null : point.lastPage)),
-      textOf: (index) => format(samples[index - 1].point[amount]),
+      textOf: (index) => format(points[index - 1][amount]),
     });
-    const logged = [0, ...samples.map(({ point }) => point?.lastPage ?? null), newest.lastPage];
-    const gapMarks = {
-      label: 'Gap',
-      color: 'gap',
-      isBand: true,
-      values: [null, ...samples.map(({ gap, lastPage }) => (gap ? lastPage : null)), null],
-      textOf: (index) => formatDuration(lengthOf(samples[index - 1].gap)),
-    };
+    const logged = [0, ...points.map(({ lastPage }) => lastPage), newest.lastPage];
     const draw = () => [
-      drawChart('#logged-chart', { times, gaps: run.gaps, axis: countAxis }, [
+      drawChart('#logged-chart', { times, axis: countAxis }, [
         { label: 'Pages logged', color: 'accent', values: logged, isStepped: true },
         ...[
           marks('Waited', 'wait', 'waited', formatDuration),
           marks('Failed attempts', 'bad', 'failedAttempts', formatNumber),
-          gapMarks,
         ].filter(({ values }) => values.some((value) => value !== null)),
       ]),
-      drawChart('#time-chart', { times, gaps: run.gaps, axis: durationAxis }, [
+      drawChart('#time-chart', { times, axis: durationAxis }, [
         ...peaks('maxLatency'),
         { label: 'Until the response', color: 'accent', values: mean('latency', 'timedPages') },
         { label: 'Transfer, storage, logging', color: 'good', values: mean('transfer', 'timedPages') },
       ]),
-      drawChart('#size-chart', { times, gaps: run.gaps, axis: byteAxis }, [
+      drawChart('#size-chart', { times, axis: byteAxis }, [
         ...peaks('maxBytes'),
         { label: isGrouped ? 'Mean' : 'Size', color: 'accent', values: mean('bytes', 'pages') },
       ]),
@@ -319,22 +283,6 @@
       for (const plot of plots) plot.destroy();
       plots = draw();
     });
-  }
-
-  /**
-   * What the charts show, in order of time: each point; and each gap, in its middle.
-   * @param {Run} run
-   * @param {Point[]} points
-   * @returns {Sample[]}
-   */
-  function samplesOf({ gaps }, points) {
-    const pointSamples = points.map((point) => ({ time: point.loggedAt, point, lastPage: point.lastPage }));
-    const gapSamples = gaps.map((gap) => ({
-      time: (gap[0] + gap[1]) / 2,
-      gap,
-      lastPage: points.findLast(({ loggedAt }) => loggedAt <= gap[0])?.lastPage ?? 0,
-    }));
-    return [...pointSamples, ...gapSamples].sort((one, other) => one.time - other.time);
   }
 
   /* One chart */
@@ -352,25 +300,6 @@
     steps: [...decimalSteps.filter((step) => step < 1e3), ...timeSteps.sort((one, other) => one - other)],
   };
 
-  /** Shades the gaps, so that a plateau is not taken for a slow service. A label is drawn where it fits. */
-  function shadeGaps(plot, gaps, hasLabels) {
-    const { left, width, top, height } = plot.bbox;
-    plot.ctx.save();
-    const [band, text] = ['gap', 'quiet'].map(colorOf);
-    plot.ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
-    plot.ctx.textAlign = 'center';
-    for (const gap of gaps) {
-      const [from, to] = gap.map((time) => Math.min(left + width, Math.max(left, plot.valToPos(time, 'x', true))));
-      plot.ctx.fillStyle = band;
-      plot.ctx.fillRect(from, top, Math.max(2 * devicePixelRatio, to - from), height);
-      const label = `no page for ${formatDuration(lengthOf(gap))}`;
-      if (!hasLabels || plot.ctx.measureText(label).width > to - from) continue;
-      plot.ctx.fillStyle = text;
-      plot.ctx.fillText(label, (from + to) / 2, top + 16 * devicePixelRatio);
-    }
-    plot.ctx.restore();
-  }
-
   const sizeOf = (container) => ({ width: container.clientWidth, height: 220 });
 
   /** A color of the styles, for a canvas. */
@@ -381,7 +310,7 @@
     return color;
   }
 
-  function drawChart(selector, { times, gaps, axis: { format, steps } }, series) {
+  function drawChart(selector, { times, axis: { format, steps } }, series) {
     const axis = { stroke: colorOf('quiet'), grid: { stroke: colorOf('rule'), width: 1 }, ticks: { show: false } };
     const container = find(selector);
     const options = {
@@ -404,25 +333,13 @@
           values: (_, splits) => splits.map((value) => (value === 0 ? '0' : format(value))),
         },
       ],
-      hooks: {
-        drawAxes: [
-          (plot) =>
-            shadeGaps(
-              plot,
-              gaps,
-              series.some(({ isBand }) => isBand),
-            ),
-        ],
-      },
       series: [
         { label: 'Time', value: (_, ms) => (ms === null ? '' : formatTime(ms)) },
-        ...series.map(({ label, color, isStepped, isMark, isBand, textOf }) => ({
+        ...series.map(({ label, color, isStepped, isMark, textOf }) => ({
           label,
           stroke: colorOf(color),
-          fill: isBand ? colorOf(color) : undefined,
-          width: isMark || isBand ? 0 : 1.5,
-          points: isMark ? { show: true, size: 7, fill: colorOf(color) } : isBand ? { show: false } : {},
-          // The number of pages stays the same in a gap.
+          width: isMark ? 0 : 1.5,
+          points: isMark ? { show: true, size: 7, fill: colorOf(color) } : {},
           spanGaps: isStepped,
           paths: isStepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
           value: (_, value, _series, index) => {

@@ -7,7 +7,6 @@ import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
 import type { RunView } from '../run-view.ts';
-import { createGapFinder } from './gaps.ts';
 
 /** Its size is bounded, however many pages the run has. */
 export type RunData = Awaited<ReturnType<typeof readRunData>>;
@@ -52,7 +51,6 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
   // of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
-  const finder = createGapFinder(epochMsOf(view.startedAt));
   for await (const entry of loggedEntries(log, view, await readAttempts(log, view))) {
     if (entry.kind === 'end') continue;
     addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
@@ -63,7 +61,6 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
       for (const point of finer.values()) addTo(series, Math.floor(point.loggedAt / intervalMs), point);
     }
     if (entry.timing !== null) latencies.record(Math.max(1, Math.round(entry.timing.latencyMs)));
-    finder.add(entry);
     onPage(entry.bytes);
   }
   const points = [...series.values()].sort((one, other) => one.loggedAt - other.loggedAt);
@@ -76,8 +73,6 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
       latencies.count === 0
         ? null
         : { median: latencies.percentile(50), p95: latencies.percentile(95), max: latencies.max },
-    /** When no page was in progress, without waits and retries. */
-    gaps: finder.gaps(),
     points: Object.fromEntries(names.map((name) => [name, points.map((point) => point[name])])) as unknown as Columns,
   };
 }

@@ -5,7 +5,7 @@ import { createRootCheck, expectedRoot, type RootCheck } from '../../core/docume
 import { ExportError, isExportError } from '../../core/errors.ts';
 import type { Bounds, ExportDefinition } from '../../core/model.ts';
 import type { PageLog, PageRequest, ReportService, Runtime } from '../../core/ports.ts';
-import { epochMsOf, instantOf, instantSchema } from '../../core/timestamps.ts';
+import { instantOf, instantSchema } from '../../core/timestamps.ts';
 
 /** The event that has the function of ExportPage request a page. The function touches no state. */
 export const probeSchema = z.object({ export: z.string(), since: instantSchema, until: z.optional(instantSchema) });
@@ -19,8 +19,6 @@ export const probeResultSchema = z.object({
   reports: z.nullable(z.number()),
   /** From the request to the response headers, in milliseconds. */
   latencyMs: z.number(),
-  /** How far the service's clock is ahead of the local one, in milliseconds; null if the service sends no time. */
-  clockLeadMs: z.nullable(z.number()),
 });
 export type ProbeResult = Readonly<z.infer<typeof probeResultSchema>>;
 
@@ -49,9 +47,8 @@ export async function probeService(
   const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'page 1 of the next run' };
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
-  const { serviceTime, reports, timing } = received;
-  const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - epochMsOf(timing.requestedAt);
-  return { reports, latencyMs: timing.latencyMs, clockLeadMs };
+  const { reports, timing } = received;
+  return { reports, latencyMs: timing.latencyMs };
 }
 
 /** A service that needs longer would keep a person waiting. */

@@ -53,7 +53,6 @@ describe('the files of a local run', () => {
 
   it('match the schemas with one page, several, and without reports', async () => {
     expect(await runAndValidate(await aDirectory(), [])).toMatchObject({ size: null, totals: { pages: 3 } });
-    expect(await runAndValidate(await aDirectory(), ['--size', '10'])).toMatchObject({ size: 10 });
     const filter = { type: 'none', date: { lt: '2200-01-01T00:00:00Z' } };
     const settings = { services: { acme: { baseUrl: 'https://a.example' } }, exports: [{ name: 'reports', filter }] };
     const empty = await runAndValidate(await aDirectory(), [...(await fileOf(settings)), '--simulate']);
@@ -61,7 +60,10 @@ describe('the files of a local run', () => {
   });
 
   it('match the schemas with compressed pages', async () => {
-    expect(await runAndValidate(await aDirectory(), ['--compress'])).toMatchObject({ compression: 'gzip' });
+    const services = { acme: { baseUrl: 'https://a.example' } };
+    const settings = { services, exports: [{ name: 'reports', size: 10 }], bucket: { compression: 'gzip' } };
+    const words = [...(await fileOf(settings)), '--simulate'];
+    expect(await runAndValidate(await aDirectory(), words)).toMatchObject({ compression: 'gzip', size: 10 });
   });
 
   it('match the schemas for a bounded run with slices', async () => {

@@ -5,19 +5,7 @@ import { renderPage } from '../../../lib/operator/run-report/render-page.ts';
 import { type Columns, type Point } from '../../../lib/operator/run-report/run-data.ts';
 import { readExport } from '../../../lib/operator/run-view.ts';
 import { anExportBench, asExportTarget } from '../../support/export/export-bench.ts';
-import {
-  aRunView,
-  eventfulRun,
-  type ExampleRun,
-  failedRun,
-  killedRun,
-  longRun,
-  origin,
-  pageEntries,
-  readExample,
-  slicedRun,
-  tinyRun,
-} from './example-runs.ts';
+import { aRunView, longRun, origin, pageEntries, readExample } from './example-runs.ts';
 
 const status = aRunView();
 const pointAt = (columns: Columns, index: number) =>
@@ -84,30 +72,6 @@ describe('the data of a run', () => {
     });
     const adopted = await readExample({ status, entries: pageEntries({ pages: 3, isAdopted: () => true }) });
     expect(adopted.latency).toBeNull();
-  });
-
-  it('has the gaps in which no page was in progress, in any slice', async () => {
-    const lengthsOf = async (example: ExampleRun) => (await readExample(example)).gaps.map(([from, to]) => to - from);
-    expect(await lengthsOf(killedRun())).toEqual([12_000]);
-    expect(await lengthsOf(slicedRun())).toEqual([57_760]);
-    expect(await lengthsOf(tinyRun())).toEqual([]);
-    // Its five hours are longer than seven retries take.
-    expect(await lengthsOf(failedRun())).toEqual([5 * 3_600_000]);
-  });
-
-  it('has no gap where a wait or a retry explains the delay of a page', async () => {
-    expect((await readExample(eventfulRun())).gaps).toEqual([]);
-    const adopted = pageEntries({ pages: 3, betweenMs: () => 20_000, isAdopted: (page) => page === 2 });
-    expect((await readExample({ status, entries: adopted })).gaps.map(([from, to]) => to - from)).toEqual([
-      20_000, 20_575, 20_000,
-    ]);
-  });
-
-  it('keeps the longest of very many gaps', async () => {
-    const betweenMs = (page: number) => (page % 1_000 === 0 ? 3_600_000 : 6_000);
-    const { gaps } = await readExample({ status, entries: pageEntries({ pages: 5_000, betweenMs }) });
-    expect(gaps.length).toBeLessThanOrEqual(1_000);
-    expect(gaps.filter(([from, to]) => to - from === 3_600_000)).toHaveLength(5);
   });
 
   it('has the request of an unfinished run and of a published one', async () => {
