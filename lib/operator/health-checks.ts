@@ -209,8 +209,8 @@ function credentialsText({ settings, keySource }: ExportTarget['service']): stri
 
 /**
  * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection),
- * `key` and `service`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those
- * of the operator.
+ * `key` and `service`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ
+ * from those of the operator.
  */
 async function* checkService(
   target: ExportTarget,

@@ -171,7 +171,7 @@ interface ExpectedPage {
   readonly nextCursor: StoredCursor | undefined;
 }
 
-/** The pages that the manifest lists, each compared with the log: nobody who can write to the store can change that. */
+/** The pages that the manifest lists, each compared with the log, which is not in the store. */
 async function* pagesOfManifest(
   reading: Reading,
   { header, manifest, pages }: PublishedRun,
