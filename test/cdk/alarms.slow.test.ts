@@ -185,20 +185,4 @@ describe('alarms that the exports of a service have in common', () => {
     expect(Threshold).toBe(hours * 3_600);
     expect(AlarmDescription).toContain(`had to wait for ${hours} hours or more in total`);
   });
-
-  it('name as many of them as a description holds', () => {
-    const longest = (index: number) => `${index}-`.padEnd(40, 'x');
-    const runbookUrl = `https://wiki.example.com/${'r'.repeat(171)}`;
-    const exports = Array.from({ length: 21 }, (_, index) => ({ name: longest(index) }));
-    const { template: many } = deploy({ stackName: 'S'.repeat(128), alarms: { runbookUrl }, exports });
-    for (const id of ['ExecutionFailed', 'Waiting']) {
-      const description: string = alarm(`Servicesacme${id}`, many).AlarmDescription;
-      expect(description).toContain(`(${longest(0)}, ${longest(1)}, `);
-      const [, names = '', more] = /\(([^)]+) and (\d+) more\)/.exec(description) ?? [];
-      expect(names.split(', ').length + Number(more)).toBe(21);
-      expect(names.length).toBeGreaterThan(400);
-      expect(description.length).toBeLessThanOrEqual(1_024);
-      expect(description).toMatch(new RegExp(`: https://\\S+#${id.toLowerCase()}$`));
-    }
-  });
 });
