@@ -105,17 +105,16 @@ Examples:
   plan: {
     argument: oneExport,
     description: 'show what the next start would request, and why',
-    options: [...target, 'request', 'toEnd', ...start],
+    options: [...target, 'request', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
-here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
-one: --to-end requests all pages of the period. Use the --out of local: it has the state and the
+here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages may not show the last
+one: choose a period that has two. Use the --out of local: it has the state and the
 refresh tokens.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
-  $ report-exporter plan audit --settings report-exporter.json --request
-  $ report-exporter plan audit --settings report-exporter.json --to-end --since 2026-11-20`,
+  $ report-exporter plan audit --settings report-exporter.json --request --since 2026-11-20`,
     load: async () => (await import('../lib/operator/commands/plan.ts')).planCommand,
   },
 

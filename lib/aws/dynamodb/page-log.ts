@@ -34,16 +34,17 @@ export interface DynamoPageLogOptions {
   /** The first part of every partition key. Services that share a table have different names. */
   readonly service: string;
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
-  /** How long entries are kept. Manifests outlive them, and states never expire. */
-  readonly retentionDays?: number;
 }
+
+/** How long entries are kept. Manifests outlive them, and states never expire. */
+const retentionDays = 400;
 
 /** Items per query, so that memory stays constant. */
 const batchSize = 500;
 
 /** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
 export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
-  const { table, service, runtime, retentionDays = 400 } = options;
+  const { table, service, runtime } = options;
   const recordStore = recordStoreOf(table, service);
   const { get, putIf, replace } = conditionalWrites(options);
   const parseEntry = (exportName: string, item: Item) => {

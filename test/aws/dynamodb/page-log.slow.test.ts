@@ -13,7 +13,6 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
-import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry } from '../../support/builders.ts';
@@ -47,7 +46,7 @@ describe('the DynamoDB page log', () => {
     it('a page is an item of its service and export with a time to live, a state one that never expires', async () => {
       const now = Date.UTC(2026, 10, 20, 2);
       const { client, table, service } = harness;
-      const log = createDynamoPageLog({ client, table, service, runtime: at(now), retentionDays: 30 });
+      const log = createDynamoPageLog({ client, table, service, runtime: at(now) });
       const entry = aPageEntry({ page: 7 });
       const state = anExportState({ export: entry.export });
       await log.append(entry);
@@ -59,22 +58,11 @@ describe('the DynamoDB page log', () => {
         record: { S: JSON.stringify(record) },
         checksum: { S: checksumOf(record) },
       });
-      const expiresAt = { N: String(Date.UTC(2026, 11, 20, 2) / 1_000) };
+      const expiresAt = { N: String(now / 1_000 + 400 * 86_400) };
       expect(await itemAt(pk.S, sk)).toEqual({ pk, sk: { S: sk }, ...stored(entry), expiresAt });
       const writeToken = { S: expect.stringMatching(/^[0-9a-f]{32}$/) as unknown as string };
       const ofState = { pk, sk: { S: 'state' }, ...stored(state), version: { N: '1' }, writeToken };
       expect(await itemAt(pk.S, 'state')).toEqual(ofState);
-    });
-
-    it('pages are kept for 400 days by default', async () => {
-      const { client, table, service } = harness;
-      const entry = aPageEntry({ page: 1 });
-      await createDynamoPageLog({ client, table, service, runtime: at(0) }).append(entry);
-      const { expiresAt } = await itemAt(`orders/${entry.export}`, `run#${entry.run}#page#000000000001`);
-      expect(expiresAt).toEqual({ N: String(400 * 24 * 3_600) });
-      const mayHaveExpired = (now: number) =>
-        createDynamoPageLog({ client, table, service, runtime: at(now) }).mayHaveExpired(instantOf(0));
-      expect([400 * 86_400_000 - 1, 400 * 86_400_000].map(mayHaveExpired)).toEqual([false, true]);
     });
   });
 
@@ -151,37 +139,25 @@ describe('the requests of the DynamoDB page log', () => {
     );
   });
 
-  it.each([
-    'run#20261120T020000Z-1f3a5cb2d407#page#3',
-    'run#20261120T020000Z-1f3a5cb2d407#page#000000000004',
-    'run#20261120T020000Z-1f3a5cb2d407#page#',
-    'run#20261120T020000Z-1f3a5cb2d407#page#00000000000x',
-    'state',
-    undefined,
-  ])('an entry of page 3 with the sort key %s is a conflict', async (sk) => {
-    const { table, log } = aMockedLog();
-    const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5cb2d407'), page: 3 });
-    const { sk: _, ...item } = toEntryItem('orders', entry, 1);
-    table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
-    await expect(log.last(entry)).rejects.toMatchObject({
-      name: 'PageConflictError',
-      message: expect.stringContaining(
-        'it is the entry of page 3 of run 20261120T020000Z-1f3a5cb2d407',
-      ) as unknown as string,
-    });
-  });
+  it.each(['run#20261120T020000Z-1f3a5cb2d407#page#000000000004', 'state', undefined])(
+    'an entry of page 3 with the sort key %s is a conflict',
+    async (sk) => {
+      const { table, log } = aMockedLog();
+      const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5cb2d407'), page: 3 });
+      const { sk: _, ...item } = toEntryItem('orders', entry, 1);
+      table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
+      await expect(log.last(entry)).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: expect.stringContaining(
+          'it is the entry of page 3 of run 20261120T020000Z-1f3a5cb2d407',
+        ) as unknown as string,
+      });
+    },
+  );
 
   it('an entry that disappears after the condition check failed is an error', async () => {
     const { table, log } = aMockedLog();
     table.on(PutItemCommand).rejects(conditionFailed()).on(GetItemCommand).resolves({});
     await expect(log.append(aPageEntry({ page: 3 }))).rejects.toThrow(/^Page 3 of run .* disappeared .* retried$/);
-  });
-
-  it('rethrows every other error unchanged', async () => {
-    const { table, log } = aMockedLog();
-    const throttled = Object.assign(new Error('Throttled'), { name: 'ProvisionedThroughputExceededException' });
-    table.on(PutItemCommand).rejects(throttled);
-    await expect(log.append(aPageEntry())).rejects.toBe(throttled);
-    await expect(log.replaceState(anExportState())).rejects.toBe(throttled);
   });
 });
