@@ -27,28 +27,10 @@ it('requests the next part when the caller wants a second item, and each part on
   expect(events).toEqual(['request 0', 'a', 'request 1', 'b', 'request 2', 'c']);
 });
 
-it('requests no further part for a caller that stops after the first item', async () => {
-  const events: string[] = [];
-  for await (const item of items(events, succeed)) {
-    events.push(item);
-    break;
-  }
-  expect(events).toEqual(['request 0', 'a']);
-});
-
 const failLater = async (index: number): Promise<Response> => {
   if (index > 0) throw new Error('The connection was lost');
   return await succeed(index);
 };
-
-it('throws the error of a part after the items before it', async () => {
-  const events: string[] = [];
-  const read = async () => {
-    for await (const item of items(events, failLater)) events.push(item);
-  };
-  await expect(read()).rejects.toThrow('The connection was lost');
-  expect(events).toEqual(['request 0', 'a', 'request 1', 'b']);
-});
 
 it('ignores the error of a part that the caller does not read', async () => {
   const events: string[] = [];

@@ -40,15 +40,6 @@ describe('the API key in Secrets Manager', () => {
     expect(secrets.calls()).toHaveLength(2);
   });
 
-  it('is read again by a refresh, and the new one is used from then on', async () => {
-    const { key, holds } = aSecret();
-    holds('first');
-    await key.get();
-    holds('second');
-    expect(await key.refresh()).toBe('second');
-    expect(await key.get()).toBe('second');
-  });
-
   it.each([undefined, '  '])('is reported as missing if the secret holds %j', async (secret) => {
     const { key, holds } = aSecret();
     holds(secret);
@@ -98,15 +89,6 @@ describe('the API key in Secrets Manager', () => {
     // The same as in the documented steps, except for the name of the secret.
     const documented = readFileSync('docs/aws.md', 'utf8').match(/read -rs KEY .*/)?.[0] ?? '';
     expect(message).toContain(documented.replace('<AcmeApiKeySecretId>', 'reports/api-key'));
-  });
-
-  it('is read again after a transient error, which is rethrown unchanged', async () => {
-    const { key, secrets, holds } = aSecret();
-    const throttled = Object.assign(new Error('Throttled'), { name: 'ThrottlingException' });
-    secrets.on(GetSecretValueCommand).rejects(throttled);
-    await expect(key.get()).rejects.toBe(throttled);
-    holds('first');
-    expect(await key.get()).toBe('first');
   });
 });
 

@@ -2,7 +2,7 @@ import type { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
 import { metricNamespace } from '../../lib/core/metrics.ts';
-import { aSchedule, deploy, deployConstruct, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 const { template } = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
@@ -76,11 +76,6 @@ describe('the alarms', () => {
       return id;
     });
     expect(ids.sort()).toEqual([...alarmIds].sort());
-  });
-
-  it('of a construct are those that CDK finds', () => {
-    const { reports, template: of } = deployConstruct();
-    expect(reports.alarms).toHaveLength(Object.keys(alarmsOf(of)).length);
   });
 
   it('publish to the topic, which notifies its subscriber', () => {

@@ -1,14 +1,12 @@
 /** Grants: constructs of the app and other accounts read what was exported, start exports, read metrics. */
 
-import { Duration, type Stack } from 'aws-cdk-lib';
+import { type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
 import { AccountPrincipal, type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { describe, expect, it } from 'vitest';
 import type { ReportExporter, ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
-import { type MetricName, metricUnits } from '../../lib/core/metrics.ts';
 import { deployConstruct, resource, resourcesOf, type Statement, textOf } from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
@@ -135,7 +133,7 @@ describe('other accounts', () => {
 });
 
 describe('metric', () => {
-  const { stack, reports: two } = deployConstruct({ exports: [{ name: 'nightly' }, { name: 'weekly' }] });
+  const { reports: two } = deployConstruct({ exports: [{ name: 'nightly' }, { name: 'weekly' }] });
   const ofService = { deployment: 'Another', service: 'reports' };
 
   it('is that of an export, or of the service', () => {
@@ -149,29 +147,10 @@ describe('metric', () => {
     expect(two.metric('WaitSeconds', 'nightly').dimensions).toEqual({ deployment: 'Another', export: 'nightly' });
   });
 
-  it('is that of the only export, where none is named', () => {
-    const { reports: one } = deployConstruct();
-    for (const name of Object.keys(metricUnits) as MetricName[]) {
-      const expected = name === 'WaitSeconds' ? ofService : { deployment: 'Another', export: 'nightly' };
-      expect(one.metric(name).dimensions).toEqual(expected);
-    }
-  });
-
   it('is rejected if it is not published', () => {
     expect(() => two.metric('PagesExported')).toThrow(
       'Another/Reports has no metric PagesExported of all exports: pass the name of an export. Its exports: nightly, weekly',
     );
     expect(() => two.metric('PagesExported', 'monthly')).toThrow('Another/Reports has no export "monthly"');
-  });
-
-  it('makes an alarm, with other properties', () => {
-    expect(two.metric('ServiceLatency', 'nightly').statistic).toBe('Average');
-    const metric = two.metric('ServiceLatency', 'nightly', { statistic: 'p90', period: Duration.hours(1) });
-    new Alarm(stack, 'Slow', { metric, threshold: 5_000, evaluationPeriods: 2 });
-    expect(resource(Template.fromStack(stack), 'AWS::CloudWatch::Alarm', 'Slow').Properties).toMatchObject({
-      MetricName: 'ServiceLatency',
-      ExtendedStatistic: 'p90',
-      Period: 3_600,
-    });
   });
 });

@@ -1,11 +1,9 @@
 /** The functions in a VPC. */
 
 import type { Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
-import { type IVpc, Peer, Port, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
-import { AwsSolutionsChecks } from 'cdk-nag';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { describe, expect, it } from 'vitest';
-import { acceptFindings } from '../../bin/accepted-findings.ts';
 import type { ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import {
@@ -47,7 +45,7 @@ function configOf(template: Template, idBegins = ''): unknown {
 }
 
 describe('functions in a VPC', () => {
-  const { app, template } = deployInVpc();
+  const { template } = deployInVpc();
   const group = resource(template, 'AWS::EC2::SecurityGroup');
 
   it('are in its private subnets, with one security group', () => {
@@ -110,11 +108,6 @@ describe('functions in a VPC', () => {
     }
   });
 
-  it('have no finding of cdk-nag that the app does not accept', () => {
-    acceptFindings(app);
-    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
-  });
-
   it('use the given subnets and security groups', () => {
     const given = deployConstruct((stack) => ({
       vpc: existingVpc(stack),
@@ -123,15 +116,6 @@ describe('functions in a VPC', () => {
     })).template;
     given.resourceCountIs('AWS::EC2::SecurityGroup', 0);
     expect(configOf(given)).toEqual({ SubnetIds: isolatedSubnetIds, SecurityGroupIds: ['sg-0aaaaaaaaaaaaaaa1'] });
-  });
-
-  it('can be in a VPC of the same app, and be allowed more connections', () => {
-    const { reports, stack } = deployConstruct((scope) => ({ vpc: new Vpc(scope, 'Vpc', { maxAzs: 2 }) }));
-    reports.functions.ExportPage.connections.allowTo(Peer.ipv4('10.0.0.0/8'), Port.tcp(8080), 'A proxy');
-    const [, own] = Object.entries(resourcesOf(Template.fromStack(stack), 'AWS::EC2::SecurityGroup'))[0] ?? [];
-    expect(own?.Properties.SecurityGroupEgress).toContainEqual(
-      expect.objectContaining({ CidrIp: '10.0.0.0/8', FromPort: 8080 }),
-    );
   });
 
   it('are not needed: without a VPC there is no network, and CDK rejects other settings of one', () => {

@@ -17,7 +17,6 @@ import { readVersioned, serviceMetadataKey, type ServiceOutput } from '../../lib
 import {
   anApp,
   aSchedule,
-  deploy,
   deployConstruct,
   outputsOf,
   resource,
@@ -41,19 +40,6 @@ function problemsOf(create: () => unknown): string[] {
 }
 
 describe('a ReportExporter in another stack', () => {
-  it('creates the same bucket, table and secret as the stack', () => {
-    const { stack, reports, template } = deployConstruct({ name: 'acme' });
-    const types = ['S3::Bucket', 'DynamoDB::Table', 'SecretsManager::Secret'];
-    const own = types.map((type) => resource(template, `AWS::${type}`));
-    const ofStack = types.map((type) => resource(deploy().template, `AWS::${type}`));
-    const policies = ['DeletionPolicy', 'UpdateReplacePolicy', 'Properties'] as const;
-    for (const name of policies) expect(own.map((each) => each[name])).toEqual(ofStack.map((each) => each[name]));
-    expect(resource(template, 'AWS::S3::BucketPolicy').DeletionPolicy).toBe('RetainExceptOnCreate');
-    expect(stack.resolve([reports.bucket.bucketName, reports.table.tableName, reports.secret?.secretArn])).toEqual(
-      own.map(({ id }) => ({ Ref: id })),
-    );
-  });
-
   it('has the name that is given or that of its path, and is found by report-exporter --stack', () => {
     const stack = new Stack(anApp(), 'Another');
     const exports = [{ name: 'nightly', schedule: aSchedule() }, { name: 'manual' }];
@@ -190,11 +176,6 @@ describe('event rules of a service', () => {
     expect(executionArn('first').startsWith(resolve(prefix, 'reports'))).toBe(true);
     // The name of this state machine may be a prefix of another's.
     expect(executionArn('first').startsWith(resolve(prefix, 'repo'))).toBe(false);
-  });
-
-  it('send events to the target, if there is one', () => {
-    expect(rule('Load').Targets).toMatchObject([{ Arn: { Ref: machineOf('us') } }]);
-    expect(rule('AnyFailed').Targets).toBeUndefined();
   });
 
   it('reject an export that the service does not have, and list those that it has', () => {

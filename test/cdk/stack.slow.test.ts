@@ -1,9 +1,7 @@
 /** The stack with default settings: its resources, its outputs, and its props. */
 
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { Stack, Stage } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Stack } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
@@ -30,7 +28,6 @@ import {
   textOf,
 } from '../support/aws/cdk-deployment.ts';
 import { textOf as textOfPage } from '../support/docs/doc-pages.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const { app, template } = deploy();
 const functionOf = (step: string) => resource(template, 'AWS::Lambda::Function', `Servicesacme${step}`).Properties;
@@ -143,29 +140,6 @@ describe('the schedule', () => {
       expect(others.filter((each) => isNeeded(each) && !before.has(each))).toEqual([]);
     }
   });
-
-  it('shares its group, role and dead-letter queue with the other schedules of the service', () => {
-    const scheduled = ['daily', 'hourly', 'weekly'].map((name) => ({ name, schedule: aSchedule() }));
-    const { template } = deploy({ exports: [...scheduled, { name: 'manual' }] });
-    const schedules = Object.values(resourcesOf(template, 'AWS::Scheduler::Schedule')).map((each) => each.Properties);
-    expect(new Set(schedules.map(({ Name }) => Name))).toEqual(new Set(['daily', 'hourly', 'weekly']));
-    const group = resource(template, 'AWS::Scheduler::ScheduleGroup');
-    expect(group.DeletionPolicy).toBe('Delete');
-    const shared = schedules.map(({ GroupName, Target: { RoleArn, DeadLetterConfig, Arn } }) =>
-      JSON.stringify([GroupName, RoleArn, DeadLetterConfig, Arn]),
-    );
-    expect(new Set(shared)).toHaveLength(1);
-    expect(shared[0]).toContain(group.Properties.Name);
-    template.resourceCountIs('AWS::SQS::Queue', 1);
-  });
-
-  it('can be absent, with all that schedules need', () => {
-    const manual = deploy({ exports: [{ name: 'a' }] }).template;
-    for (const type of ['Scheduler::Schedule', 'Scheduler::ScheduleGroup', 'SQS::Queue']) {
-      manual.resourceCountIs(`AWS::${type}`, 0);
-    }
-    expect(Object.keys(resourcesOf(manual)).filter((id) => id.includes('Scheduler'))).toEqual([]);
-  });
 });
 
 describe('the shared resources', () => {
@@ -265,12 +239,6 @@ describe('the outputs', () => {
     });
   });
 
-  it('name a secret that is given', () => {
-    const given = outputsOf(deploy({ apiKeySecret: { existing: 'our/key' } }).template);
-    expect(given.AcmeApiKeySecretId).toBe('our/key');
-    expect(JSON.parse(given.AcmeService ?? '')).toMatchObject({ apiKeySecret: 'our/key' });
-  });
-
   it('and resources are those that the checks of a first deployment name', () => {
     const page = textOfPage('docs/first-deployment.md');
     const named = [...page.matchAll(/\bresource (AWS::[\w:]+) (\w+)/g)];
@@ -323,23 +291,6 @@ describe('the props of the stack', () => {
     const stack = aStack({ settings, env: { region: 'us-east-1' }, stackName: 'prop', description: 'Our reports' });
     expect(stack).toMatchObject({ region: 'us-east-1', stackName: 'prop' });
     expect(stack.templateOptions.description).toBe('Our reports');
-  });
-
-  it('leave the ID as the name of the stack, after that of its stage', () => {
-    expect(aStack().stackName).toBe('Reports');
-    const stage = new Stage(anApp(), 'Production');
-    expect(new ReportExporterStack(stage, 'Reports', { settings: someSettings() }).stackName).toBe(
-      'Production-Reports',
-    );
-  });
-
-  it('include settings as they are written or parsed, or the path of their file', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'settings.json');
-    await writeFile(file, JSON.stringify(someSettings()));
-    const forms = [someSettings(), JSON.stringify(someSettings()), deploymentSettings(someSettings()), file];
-    const [first, ...others] = forms.map((settings) => Template.fromStack(aStack({ settings })).toJSON());
-    for (const template of others) expect(template).toEqual(first);
   });
 
   it('are rejected with every problem in the settings', () => {

@@ -12,20 +12,6 @@ async function aFailedRun(): Promise<Bench> {
 }
 
 describe('abandonRun', () => {
-  it('never publishes the run: the next start exports the same reports in a new one', async () => {
-    const bench = await aFailedRun();
-    const run = await requireAbandonableRun(asExportTarget(bench), await bench.state(), bench.deps.definition.name);
-    expect(await abandonRun(asExportTarget(bench), run)).toEqual(run);
-
-    expect((await bench.state()).active).toBeUndefined();
-    bench.advance(1_000);
-    const end = await bench.start();
-    expect(end).toMatchObject({ status: 'completed', result: { reports: 5, since: run.since } });
-    expect([...bench.store.objects.keys()].filter((key) => key.includes(run.run))).not.toContainEqual(
-      expect.stringContaining('manifest'),
-    );
-  });
-
   it('lets the scheduled times of the run begin another one, and none of a completed run', async () => {
     const [completedTime, ...abandonedTimes] = ['02', '03', '04'].map((hour) => `2026-11-20T${hour}:00:00Z`);
     const bench = anExportBench();

@@ -54,17 +54,6 @@ describe('a bounded start', () => {
     expect(await find([], regular, { dates: unknown })).toEqual(left({ since: '2026-01-01T00:00:00Z' }));
   });
 
-  it('has nothing to do if its bounds have been exported', async () => {
-    const state = done(january);
-    expect(await find([state], january)).toEqual({
-      kind: 'done',
-      reason:
-        `run ${state.lastCompleted?.result.run} has exported nightly from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z. ` +
-        'To export it again: --again',
-    });
-    expect(await find([state], { ...january, again: true })).toEqual(left({ ...january, again: true }));
-  });
-
   it.each([
     [
       'is unfinished',

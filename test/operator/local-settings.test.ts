@@ -34,12 +34,9 @@ describe('a problem with a secret', () => {
   const problemOf = (apiKeyEnv: string, variables = {}) =>
     problemOfVariable(apiKeyEnv, variables, { auth: { kind: 'key', send: { 'X-Key': '{secret}' } } });
 
-  it.each(['TOKEN', 'ACME_API_KEY', 'OAUTH2_SECRET', 'B2B_KEY', 'S3_KEY_2', 'ACME_V2_TOKEN'])(
-    'names the variable %s',
-    (apiKeyEnv) => {
-      expect(problemOf(apiKeyEnv)).toContain(`The environment variable ${apiKeyEnv} is not set`);
-    },
-  );
+  it.each(['TOKEN', 'ACME_V2_TOKEN'])('names the variable %s', (apiKeyEnv) => {
+    expect(problemOf(apiKeyEnv)).toContain(`The environment variable ${apiKeyEnv} is not set`);
+  });
 
   it.each([
     ['key', 'API key'],

@@ -4,7 +4,6 @@ import { findRun, readExport } from '../../lib/operator/run-view.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident } from '../../lib/aws/step-functions/history.ts';
 import type { ScheduleState } from '../../lib/operator/target.ts';
-import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at } from '../support/builders.ts';
 import { anExportBench, asExportTarget, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
@@ -40,16 +39,6 @@ const aSlicedBench = (script: BenchOptions['script']) =>
   });
 
 describe('the status of an export', () => {
-  it('tells a newest run that found no reports and is not published from an abandoned one', async () => {
-    const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
-    await bench.start();
-    const { runs, completedAt } = await statusOf(bench);
-    expect(runs).toMatchObject([
-      { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: '2026-11-20T02:00:00Z', lastIncident: null },
-    ]);
-    expect(completedAt).toBe(runs[0]?.completedAt);
-  });
-
   it('distinguishes running, failed and interrupted runs', async () => {
     const { bench } = aBench();
     await bench.start();
@@ -69,13 +58,6 @@ describe('the status of an export', () => {
     bench.running.add(active.execution);
     const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), seconds: 30 };
     expect((await statusOf(bench, 1, waiting)).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
-  });
-
-  it('shows a run as interrupted if it was interrupted after it had resumed from a failure', async () => {
-    const { bench } = aBench();
-    await bench.start();
-    await beginRun(bench.deps, { input: {}, execution: 'next' });
-    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'interrupted', pages: 1, lastIncident: null }]);
   });
 
   it('finds each run that it lists: those that are published, and an unfinished one', async () => {

@@ -199,19 +199,6 @@ describe('the end of a start', () => {
 
   it.each<[string, ExportEvent | undefined, RunEnd | Error, number, readonly string[]]>([
     [
-      'of a run that is not published',
-      seven,
-      completed('daily', { reports: 0, manifest: null }),
-      0,
-      [
-        'Completed: daily (3 pages, 0 reports, 123.5 kB in 0.0 s)',
-        `  run        ${run}`,
-        '  since      2026-11-01T00:00:00Z',
-        '  watermark  2026-11-20T02:00:01Z  (the next run starts here)',
-        '  manifest   none: a run without reports is not published (publishEmptyRuns is false)',
-      ],
-    ],
-    [
       'of a bounded run with slices, whose address is printable',
       sliced,
       { ...completed('daily', bounds), manifest: 'out\x1b[31m/m' } as RunEnd,
@@ -230,23 +217,6 @@ describe('the end of a start', () => {
       startedEnd('daily'),
       130,
       ['In progress: daily', `  run        ${run}`, '  execution  arn:execution:daily', status],
-    ],
-    [
-      'interrupted with slices',
-      sliced,
-      { status: 'interrupted' },
-      130,
-      ['Interrupted: daily (after 418 pages, with 63 of 64 slices done)', '  Run again to resume.'],
-    ],
-    [
-      'that only a restart may help',
-      seven,
-      failed({ message: 'not XML. Start with --restart' }),
-      1,
-      [
-        `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
-        '  RequestRejectedError: not XML. Start with --restart',
-      ],
     ],
     [
       'whose failure could not be recorded',

@@ -163,30 +163,16 @@ describe('a change of a run', () => {
     ['manifest.json', /the totals\.pages 4, not 3$/, replaced('"pages": 3', '"pages": 4')],
     ['manifest.json', /its since, .*, is not that of its filter/, otherDigitIn('since')],
     ['manifest.json', /the startedAt .*, not /, otherDigitIn('startedAt')],
-    ['manifest.json', /the key .*, not /, otherDigitIn('run')],
-    ['manifest.json', /the serviceStartedAt .*, not /, otherDigitIn('serviceStartedAt')],
     ['manifest.json', /the serviceCompletedAt .*, not /, otherDigitIn('serviceCompletedAt')],
     ['latest.json', /points to this run with the sequence 1, not /, replaced(/"sequence":\d+/, '"sequence":1')],
-    [
-      'latest.json',
-      /points to run .*-ffffffffffff, not to this run or a newer one$/,
-      replaced(/-\d{12}(?=["/])/g, '-ffffffffffff'),
-    ],
     [
       'latest.json',
       /points to this run with the manifest ".*-ffffffffffff\/m/,
       replaced(/-\d{12}(?=\/)/, '-ffffffffffff'),
     ],
-    ['latest.json', /latest\.json is missing$/, deleted],
     ['run.json', /run\.json is missing, so tables of runs lack this run$/, deleted],
-    ['run.json', /run\.json does not match what this exporter wrote/, () => '{'],
     ['run.json', /run\.json does not match what this exporter wrote/, replaced('"sequence"', '"other"')],
     ['run.json', /which has the reports 5, not 6$/, replaced('"reports":5', '"reports":6')],
-    [
-      'run.json',
-      /not ".*-ffffffffffff\/manifest.json"$/,
-      replaced(/(?<="manifest":".*)-\d{12}(?=\/manifest)/, '-ffffffffffff'),
-    ],
   ])('is reported: %s %s', async (ends, finding, change) => {
     const bench = await aPublishedRun();
     const run = runOf(bench);
@@ -266,8 +252,6 @@ describe('verifying a run with compressed pages', () => {
 
   it.each<[RegExp, (object: Buffer) => Buffer]>([
     [/\.xml\.gz is not a complete gzip file \(unexpected end of/, (object) => object.subarray(0, -9)],
-    [/is not a complete gzip file/, (object) => object.subarray(0, -8)],
-    [/has more than \d+ bytes$/, (object) => Buffer.concat([object, Buffer.from('\n')])],
     [/has more than \d+ bytes$/, (object) => Buffer.concat([object, gzipSync('')])],
     [/has more than \d+ bytes$/, () => gzipSync(Buffer.alloc(1e6))],
     [/has more than \d+ bytes$/, (object) => gzipSync(gunzipSync(object), { level: 0 })],
@@ -275,7 +259,6 @@ describe('verifying a run with compressed pages', () => {
       /is not a complete gzip file \(incorrect data check\)$/,
       (object) => Buffer.from(object.map((byte, index) => (index === object.length - 8 ? byte ^ 1 : byte))),
     ],
-    [/is not a complete gzip file \(incorrect header check\)$/, () => Buffer.from('<reports/>')],
   ])('reports that a page %s', async (message, change) => {
     const { bench } = await aChangedRun(change);
     expect((await verify(bench)).findings).toEqual([{ page: 2, message: expect.stringMatching(message) }]);
@@ -418,11 +401,6 @@ describe('verifying a run with several slices', () => {
     ],
     [
       'manifest.json',
-      /the slices\.1\.until ".*T00:07:00Z", not ".*T00:08:00Z"$/,
-      replaced(/T00:08(:00Z",\n\s+"pages": 2)/, 'T00:07$1'),
-    ],
-    [
-      'manifest.json',
       /line 2 has the key .*page-0001-000002\.xml", not/,
       replaced('"page":2,"slice":1', '"page":2,"slice":2'),
     ],
@@ -432,7 +410,6 @@ describe('verifying a run with several slices', () => {
     ['page-0001-000003.xml', /page-0001-000003\.xml exists, but/, added],
     ['page-0001.2-000002.xml', /page-0001\.2-000002\.xml exists, but/, added],
     ['bounded.json', /bounded\.json is missing/, deleted],
-    ['manifest.json', /the serviceStartedAt .*, not /, otherDigitIn('serviceStartedAt')],
   ])('reports a change of %s: %s', async (ends, finding, change) => {
     const bench = await aSlicedRun();
     edit(bench, ends, change);

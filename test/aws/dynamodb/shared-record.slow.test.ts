@@ -36,17 +36,6 @@ async function itemOf(service: string): Promise<Item> {
 const put = (item: Item) => harness.client.send(new PutItemCommand({ TableName: harness.table, Item: item }));
 
 describe('a shared record in DynamoDB', () => {
-  it('is one readable item of the service that never expires', async () => {
-    const { service, store } = aStore();
-    await store.replace(nothing, someSlots);
-    expect(await itemOf(service)).toEqual({
-      pk: { S: `${service}/#slots` },
-      sk: { S: 'state' },
-      record: { S: '{"holders":[{"id":"0123456789abcdef","expiresAt":1795141860}]}' },
-      writeToken: { S: expect.stringMatching(/^[0-9a-f]{32}$/) },
-    });
-  });
-
   it('gives one slot if the response to its write is lost and the SDK retries it, also if another export has written meanwhile', async () => {
     const { service, store } = aStore();
     const another = createPageSlots({ record: store, limit: 2, runtime: systemRuntime });

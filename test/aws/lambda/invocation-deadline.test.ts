@@ -87,8 +87,4 @@ describe('the system runtime', () => {
     controller.abort(reason);
     await expect(sleeping).rejects.toBe(reason);
   });
-
-  it.each([1, 6, 32])('returns %i random hexadecimal digits', (length) => {
-    expect(systemRuntime.randomHex(length)).toMatch(new RegExp(`^[0-9a-f]{${length}}$`));
-  });
 });

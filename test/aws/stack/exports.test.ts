@@ -51,42 +51,6 @@ const active = (exportName: string, overrides: Parameters<typeof aRun>[0] = {}) 
   });
 
 describe('the exports of a stack', () => {
-  it('have the state, the pages and the schedule that their services have stored, by name', async () => {
-    const run = aRun({ export: 'orders', execution: arn('execution', 'globex:one'), startedAt: at(now) });
-    const entries = await statusesOf({
-      services: [
-        { name: 'acme', exports: ['weekly', 'daily'], schedules: { daily: nightly() } },
-        { name: 'globex', exports: ['orders'], schedules: { orders: nightly({ freshness: 'none' }) } },
-      ],
-      states: { acme: [completed('daily')], globex: [anExportState({ export: 'orders', active: run })] },
-      entries: [aPageEntry({ export: 'orders', run: run.run, page: 7, bytes: 100, reports: 10 })],
-      running: [arn('execution', 'globex:one')],
-    });
-    const schedule = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
-    expect(entries).toMatchObject([
-      { export: 'daily', service: 'acme', state: 'completed', freshnessSeconds: 93_600, pages: 3, schedule },
-      {
-        export: 'orders',
-        service: 'globex',
-        state: 'running',
-        run: run.run,
-        pages: 7,
-        reports: 70,
-        freshnessSeconds: null,
-      },
-      { export: 'weekly', service: 'acme', state: 'never', run: null, schedule: { kind: 'manual' }, stale: false },
-    ]);
-  });
-
-  it.each([
-    ['running', 'is running', { running: [execution('daily')] }],
-    ['interrupted', 'has ended', {}],
-  ])('are %s if their execution %s', async (state, _, content) => {
-    const services = [{ name: 'acme', exports: ['daily', 'weekly'] }];
-    const states = { acme: [active('daily')] };
-    expect(await statusesOf({ services, states, ...content })).toMatchObject([{ state }, { state: 'never' }]);
-  });
-
   it('are stale only while their schedule is enabled', async () => {
     const disable = (schedules: ScheduleSummary[]) =>
       schedules.map((each) => ({ ...each, State: 'DISABLED' as const }));

@@ -2,9 +2,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
-import { GetItemCommand } from '@aws-sdk/client-dynamodb';
-import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
-import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import type { StartOptions } from '../../../lib/operator/target.ts';
@@ -19,7 +17,6 @@ import {
   nightly,
   openMockedStack as open,
   resourceWith,
-  serviceOutput,
   stubAwsEnvironment,
 } from '../../support/aws/mocked-stack.ts';
 import { at } from '../../support/builders.ts';
@@ -57,36 +54,6 @@ describe('a deployed stack', () => {
     expect(aws.requests()).toEqual({ DescribeStacks: 1, DescribeStackResource: 2 });
   });
 
-  it('opens exports with the settings and the resources of their service', async () => {
-    await using stack = await open();
-    const deployed = await stack.open('daily');
-    expect(deployed.definition).toMatchObject({
-      name: 'daily',
-      request: { source: 'https://acme.example.com', format: 'XML', size: 5 },
-    });
-    expect(deployed.service).toMatchObject({
-      address: 'https://acme.example.com',
-      settings: { vendor: 'ACME', cursorIn: 'body' },
-      keySource: `secret ${serviceOutput(acme).apiKeySecret}`,
-    });
-    expect(deployed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/acme/daily/latest.json');
-    aws.dynamoDb.on(GetItemCommand).resolves({});
-    expect(await deployed.log.exportState('daily')).toBeUndefined();
-    expect(aws.dynamoDb.call(0).args[0].input).toMatchObject({
-      TableName: 'page-log',
-      ConsistentRead: true,
-      Key: { pk: { S: 'acme/daily' }, sk: { S: 'state' } },
-    });
-
-    const invoices = await stack.open('invoices');
-    expect(invoices.definition.request).toMatchObject({ source: 'https://globex.example.com' });
-    expect(invoices.definition.request).not.toHaveProperty('size');
-    expect(invoices.service.keySource).toBe(`secret ${serviceOutput(globex).apiKeySecret}`);
-    expect(invoices.store.locate('x')).toBe('s3://bucket/reports/globex/x');
-    await invoices.log.exportState('invoices');
-    expect(aws.dynamoDb.call(1).args[0].input).toMatchObject({ Key: { pk: { S: 'globex/invoices' } } });
-  });
-
   it.each([
     ['does not exist', awsError('ValidationError', 'Resource acmeStateMachine does not exist'), /there is no resource/],
     ['has metadata of CDK only', resourceWith({ 'aws:cdk:path': 'x' }), /has no metadata report-exporter/],
@@ -111,18 +78,6 @@ describe('a deployed stack', () => {
       message: expect.stringMatching(
         /^This version of report-exporter cannot read the settings of service acme in stack ReportExporter: .*, or deploy it with this one$/,
       ),
-    });
-  });
-
-  it('says what to set if it does not exist', async () => {
-    aws.cloudFormation
-      .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
-      .rejects(awsError('ValidationError', 'Stack with id ReportExporter does not exist'));
-    await expect(open()).rejects.toMatchObject({
-      name: 'ConfigurationError',
-      message:
-        'There is no stack ReportExporter in eu-central-1. Set the stack with --stack, its region with AWS_REGION and its ' +
-        'account with AWS_PROFILE, or deploy it with cdk deploy',
     });
   });
 
@@ -203,24 +158,6 @@ describe('a deployed stack', () => {
     expect(messages).toEqual([`Execution ${execution}`]);
   });
 
-  it('follows a bounded run by its own state, and reports bounds that were exported as such', async () => {
-    aws.restore();
-    aws = mockAws([{ ...acme, settings: { filterUntil: 'date.lt' } }]);
-    const read: unknown[] = [];
-    aws.dynamoDb.onAnyCommand().callsFake((input: unknown) => {
-      read.push(input);
-      return {};
-    });
-    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'acme:one') });
-    const output = JSON.stringify({ next: 'skip', export: 'daily', reason: 'it is done', done: true });
-    aws.stepFunctions.on(DescribeExecutionCommand).resolves({ status: 'SUCCEEDED', output });
-    await using stack = await open();
-    const request = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
-    const end = await (await stack.open('daily')).start(request, startOptions(true).options);
-    expect(end).toEqual({ status: 'skipped', reason: 'it is done', done: true });
-    expect(JSON.stringify(read)).toContain('2026-01-01T00:00:00Z/2026-02-01T00:00:00Z');
-  });
-
   it('connects without a secret to a service that needs none', async () => {
     const api = { auth: { kind: 'none' as const }, request: { path: '/logs' }, next: { from: 'link' as const } };
     const page = { format: 'json' as const, reports: '/data/*' };
@@ -232,21 +169,6 @@ describe('a deployed stack', () => {
     expect(service.keySource).toBe('none is needed');
     await using _client = await service.connect();
     expect(aws.secretsManager.calls()).toEqual([]);
-  });
-
-  it('connects to the service only if there is an API key', async () => {
-    await using stack = await open();
-    const { service } = await stack.open('daily');
-    aws.secretsManager
-      .on(GetSecretValueCommand, { SecretId: serviceOutput(acme).apiKeySecret })
-      .resolves({ SecretString: '' });
-    await expect(service.connect()).rejects.toMatchObject({
-      name: 'ConfigurationError',
-      message: expect.stringContaining('is empty'),
-    });
-    aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: 'a-key' });
-    await using client = await service.connect();
-    expect(Object.keys(client)).toEqual(['fetch']);
   });
 });
 

@@ -92,11 +92,6 @@ describe('the settings of a deployment', () => {
     ]);
   });
 
-  it('can be JSON text, as passed on the CDK command line', () => {
-    expect(deploymentSettings(JSON.stringify(someSettings()))).toEqual(deploymentSettings(someSettings()));
-    expect(problemsOf('{"services": }')).toEqual([expect.stringMatching(/^settings:1:14 is not valid JSON: /)]);
-  });
-
   it('have defaults for everything but the service, the exports and the name of the stack', () => {
     expect(deploymentSettings({ services: { a: service }, exports: named('a') })).toMatchObject({
       bucket: { prefix: '' },
@@ -137,36 +132,9 @@ describe('the settings of a deployment', () => {
     ]);
   });
 
-  it('keep the keys of a service when another one is added', () => {
-    const { services, exports } = someSettings();
-    const added = {
-      services: { us: { ...service, apiKeyEnv: 'US_KEY' }, ...services },
-      exports: [
-        { ...exports[0], service: 'acme' },
-        { name: 'orders', service: 'us' },
-      ],
-    };
-    expect(deploymentSettings(added).services[1]).toEqual(deploymentSettings(someSettings()).services[0]);
-  });
-
-  it('may have filters of any size that a template holds', () => {
-    expect(problems({ exports: [{ name: 'large', filter: { type: '"'.repeat(20_000) } }] })).toEqual([]);
-  });
-
   it('may keep logs as long as CDK accepts', () => {
     const ofCdk = Object.values(RetentionDays).filter((value) => typeof value === 'number');
     expect(new Set<number>(retentionDays)).toEqual(new Set(ofCdk));
-  });
-
-  it('print only the problems if the app does not catch the error', () => {
-    expect(() => deploymentSettings({ services: {}, exports: [], unknown: 1 })).toThrow(
-      expect.toSatisfy((error: Error) => {
-        expect(error.stack).toBe(`ConfigurationError: ${error.message}`);
-        // Node.js also prints the fields of the error.
-        expect(Object.keys(error).filter((field) => field !== 'name')).toEqual([]);
-        return true;
-      }),
-    );
   });
 });
 
@@ -195,7 +163,6 @@ it.each<[string, SomeSettings, unknown[]]>([
   // The permission to read it would not match.
   ['a partial ARN of a secret', secret(partialArn), notComplete],
   ['an ARN that ends like a name', secret(`${partialArn}-key`), notComplete],
-  ['an ARN with another character', secret(`${partialArn}-AbC_12`), notComplete],
   [
     'an email address for an existing topic',
     { alarms: { email: 'a@example.com', existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms' } },
@@ -206,15 +173,9 @@ it.each<[string, SomeSettings, unknown[]]>([
     { exports: named('a', 'a') },
     ['exports[1].name: is the same as exports[0].name: names must be unique'],
   ],
-  ['exports that differ in case', { exports: named('a', 'A') }, [`exports[1].name: ${tooSimilar('exports[0].name')}`]],
   [
-    'exports that differ in a hyphen',
-    { exports: named('a-b', 'a_b') },
-    [`exports[1].name: ${tooSimilar('exports[0].name')}`],
-  ],
-  [
-    'exports that differ in hyphens',
-    { exports: named('ab', 'a-b') },
+    'exports that differ in case and a hyphen',
+    { exports: named('a-b', 'A_B') },
     [`exports[1].name: ${tooSimilar('exports[0].name')}`],
   ],
   ['an export with the name of a property', { exports: named('constructor') }, ['exports[0].name: is reserved by CDK']],
@@ -225,16 +186,10 @@ it.each<[string, SomeSettings, unknown[]]>([
     [exportsLongerThan('0\\]: one page may take \\d+ s.* function')],
   ],
   [
-    'waits that take longer than a function',
-    { exports: [...named('a', 'b'), { name: 'patient', maxInlineWait: 'PT14M' }] },
-    [exportsLongerThan('2\\]: one page may take .* function')],
-  ],
-  [
     'pages that are larger than the storage',
     { service: { ...service, totalTimeout: 'PT1M', maxPageBytes: 10 * 1024 ** 3 } },
     [expect.stringContaining('but a Lambda function has at most 10240 MiB')],
   ],
-  ['as many slices as fit', slices(256, 16), []],
   ['as large slices as fit', slices(1_024, 4), []],
   [
     'slices that take more time and storage than a function has',
@@ -248,18 +203,8 @@ it.each<[string, SomeSettings, unknown[]]>([
       ),
     ],
   ],
-  [
-    'a bucket that exists, with what each request has',
-    { bucket: { existing: 'ours', storageClass: 'STANDARD_IA', objectTags: { a: 'b' } } },
-    [],
-  ],
-  ['the longest tag', tagged({ ['k'.repeat(128)]: 'v'.repeat(256), 'Größe +-=._:/@': 'ä 1' }), []],
   ['ten tags', tagged(tags(10)), []],
-  ['no tags', tagged({}), ['bucket.objectTags: must have 1 to 10 tags']],
   ['eleven tags', tagged(tags(11)), ['bucket.objectTags: must have 1 to 10 tags']],
-  ['a tag that is no text', tagged({ a: 1 }), ['bucket.objectTags.a: must be a string']],
-  ['a tag without a key', tagged({ '': 'a' }), [invalidTag]],
-  ['a tag with a longer key', tagged({ ['k'.repeat(129)]: '' }), [invalidTag]],
   ['a tag of AWS', tagged({ 'AWS:a': '' }), [invalidTag]],
   ['a tag with another character', tagged({ a: 'x&y' }), [invalidTag]],
   [
@@ -267,12 +212,6 @@ it.each<[string, SomeSettings, unknown[]]>([
     { network: { ...network, subnetIds: ids('subnet', 17), securityGroupIds: ids('sg', 6) } },
     ['network.subnetIds: must have at most 16', 'network.securityGroupIds: must have at most 5'],
   ],
-  [
-    'a subnet that is named twice',
-    { network: { ...network, subnetIds: [...network.subnetIds, ...network.subnetIds] } },
-    ['network.subnetIds: must not have a value twice'],
-  ],
-  ['subnets without a VPC', { network: { subnetIds: network.subnetIds } }, ['network.vpcId: is required']],
 ])('%s', (_, settings, expected) => {
   expect(problems(settings)).toEqual(expected);
 });
@@ -290,15 +229,12 @@ describe('the settings of several services', () => {
   it.each<[string, object, object, string?]>([
     ['the variable that both have by default', here, there, 'us'],
     ['the default and the same name', { ...here, ...shared }, there, 'us'],
-    ['the same name and the default', here, { ...there, ...shared }, 'eu'],
-    ['a variable that is named for both', { ...here, ...shared }, { ...there, ...shared }],
     ['variables of their own', here, { ...there, apiKeyEnv: 'US_KEY' }],
     [
       'no variable of an authorization whose address is none: that is another problem',
       here,
       { ...there, api: { auth: { kind: 'oauth', tokenUrl: 'x' } } },
     ],
-    ['the same service', here, { baseUrl: 'https://a.example/v2' }],
     ['a service without a secret', here, { ...there, api: { auth: { kind: 'none' } } }],
     [
       'one authorization server',
@@ -360,29 +296,17 @@ describe('the settings of several services', () => {
     ],
   ])('reject %s', (_, exports, expected) => expect(both(service, service, exports)).toEqual(expected));
 
-  it.each([[], {}, null, 'eu'])('must be an object with at least one: %j', (services) => {
-    expect(problemsOf({ services, exports: named('a') })).toEqual([
-      expect.stringMatching(/^services: must (be an object that maps|have at least one service)/),
-    ]);
-  });
-
-  it.each(['', 'Eu', '1eu', '-eu', 'e_u', 'e/u', 'e*', 'e'.repeat(31), 'constructor'])('reject the name %j', (name) => {
+  it.each(['', 'Eu', '1eu', 'e/u', 'e'.repeat(31), 'constructor'])('reject the name %j', (name) => {
     expect(problemsOf({ services: { [name]: service }, exports: named('a') })).toEqual([
       expect.stringMatching(/^services\S+: the name (must be 1 to 30 lower-case|is reserved)/),
     ]);
   });
-  it.each(['e', 'default', 'eu-west-1', 'e'.repeat(30)])('accept the name %j', (name) => {
+  it.each(['e', 'e'.repeat(30)])('accept the name %j', (name) => {
     expect(problemsOf({ services: { [name]: service }, exports: named('a') })).toEqual([]);
   });
   it('reject the name of a prototype, which JSON allows', () => {
     const text = `{"services":{"a":${JSON.stringify(service)},"__proto__":{}},"exports":[{"name":"a","service":"a"}]}`;
     expect(problemsOf(text)).toContainEqual(expect.stringMatching(/services\.__proto__: the name must be 1 to 30/));
-  });
-  it('reject similar names', () => {
-    const exports = ['eu-1', 'eu1'].map((each, index) => ({ name: `a${index}`, service: each }));
-    expect(problemsOf({ services: { 'eu-1': service, eu1: service }, exports })).toEqual([
-      `services.eu1: ${tooSimilar('services.eu-1')}`,
-    ]);
   });
 });
 

@@ -53,11 +53,3 @@ it.each([
     `Another/Reports service.${problem}`,
   );
 });
-
-it('problems of certificates are reported together with all others', () => {
-  const service = { baseUrl, tls: { ca: 'nowhere.pem' }, totalTimeout: 'PT20M' };
-  const settings = someSettings({ service, exports: [{ name: 'a' }, { name: 'a' }] });
-  expect(() => deploymentSettings(settings)).toThrow(
-    /exports\[1\]\.name: is the same.*exports\[0\]: one page may take.*tls\.ca: nowhere/s,
-  );
-});

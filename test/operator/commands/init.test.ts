@@ -102,23 +102,6 @@ describe('a new project', () => {
     });
   });
 
-  it('says why a file cannot be written', async () => {
-    // A name of 256 bytes.
-    expect(await init(join(await aDirectory(), 'a'.repeat(256)))).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('cannot be written: its path is too long. Choose another directory\n'),
-    });
-  });
-
-  it.skipIf(process.platform !== 'linux')('fails at once where no folder can be created', async () => {
-    expect(await init('/proc/report-exporter')).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining(
-        'its directory does not exist, or accepts no new files. Choose another directory',
-      ),
-    });
-  });
-
   it.each(['.gitignore', 'package.json'])('does not overwrite %s, and then writes nothing', async (file) => {
     const project = await aDirectory();
     await writeFile(join(project, file), 'mine');

@@ -1,7 +1,7 @@
 /** Amounts and times, as a person reads them. */
 
 import { describe, expect, it } from 'vitest';
-import { coarseDuration, delay, totals } from '../../../lib/operator/output/format.ts';
+import { coarseDuration, delay } from '../../../lib/operator/output/format.ts';
 
 describe('a duration', () => {
   it.each([
@@ -26,12 +26,5 @@ describe('a delay', () => {
     [300, '300 s'],
   ])('of %d s is %s', (seconds, text) => {
     expect(delay(seconds)).toBe(text);
-  });
-});
-
-describe('totals', () => {
-  it('leave out the number of reports where it is unknown', () => {
-    expect(totals({ pages: 1, reports: 2_000, bytes: 58 })).toBe('1 page, 2,000 reports, 58 bytes');
-    expect(totals({ pages: 12, reports: null, bytes: 412_300 })).toBe('12 pages, 412.3 kB');
   });
 });

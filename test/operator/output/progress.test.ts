@@ -53,11 +53,6 @@ const ofRun = { export: 'daily', run };
 describe('the progress of a run', () => {
   it.each<[ExportEvent, string]>([
     [
-      { ...started, ...sliced },
-      `Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices`,
-    ],
-    [{ ...started, event: 'run-resumed' }, `Resuming run ${run} at page 1 (since 2026-11-20T02:00:00Z)`],
-    [
       { ...started, event: 'run-resumed', ...sliced, page: 146, pages: 145 },
       `Resuming run ${run} after 145 pages (since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices)`,
     ],
@@ -166,16 +161,6 @@ it('shows the slices that are done, the totals, and the time that is left by the
     '60 of 64 slices · 401 pages · 4,010 reports · 401 kB',
     '62 of 64 slices · 418 pages · 4,180 reports · 418 kB · 2 min left',
   ]);
-});
-
-it.each([
-  [8.2, 'Retrying in 8 s'],
-  [0.04, 'Retrying now'],
-  [0.05, 'Retrying in 0.1 s'],
-])('a retry in %d s says when it is, and of how many', (delaySeconds, text) => {
-  const display = aDisplay();
-  display.onRetry({ state: 'ExportPage', error: 'E', message: 'm', attempt: 1, maxAttempts: 20, delaySeconds });
-  expect(display.lines()).toEqual([`${text} (attempt 2 of 21): E: m`]);
 });
 
 it('shows how many runs are in progress, if there are several, and whose a warning is', () => {

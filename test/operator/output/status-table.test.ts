@@ -174,13 +174,6 @@ it('notes bounded runs that are unfinished, besides the state of the export', ()
   expect(needsAttention(aStatus({ bounded: { ...manyCompleted, unfinished } }))).toBe(false);
 });
 
-it('notes how many slices of a run are done', () => {
-  const slices = { done: 12, count: 64, setAside: [] };
-  expect(rowsFor([aStatus({ state: 'running', slices })])[1]).toMatch(
-    / running: 12 of 64 slices, 1,204 pages, started /,
-  );
-});
-
 describe('the status of one export on a terminal', () => {
   const nightlyRun = (overrides: Partial<RunView> = {}): RunView =>
     aRunView({ pages: 1_204, reports: 12_031, bytes: 8_400_000, ...overrides });
@@ -189,12 +182,6 @@ describe('the status of one export on a terminal', () => {
     aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [nightlyRun()], ...overrides });
   const linesOf = (status: ViewedExport, columns = 160) => linesFor([status], { columns });
   const incident = { kind: 'failed-run', ...failure, at: at('2026-11-20T15:30:00Z') } as const;
-  /** The lines between the usual ones and the table of runs. */
-  const detailsOf = (status: ExportView, columns = 160) => {
-    const lines = linesOf(status, columns);
-    return lines.slice(5, lines.includes('') ? lines.indexOf('') : undefined);
-  };
-
   it('fits a terminal of 80 columns: wraps texts but no commands, and leaves out columns of runs', () => {
     const name = 'n'.repeat(40);
     const message = `Report service responded with 503 for page 8 (request ID ${'r'.repeat(20)}). Response: it is down`;
@@ -218,29 +205,6 @@ describe('the status of one export on a terminal', () => {
       '20261120T020000Z-1f3a5cb2d407  failed   1,204   12,031  8.4 MB  14 h ago  –',
       '20261120T020000Z-1f3a5cb2d407  damaged  1,204   12,031  8.4 MB  14 h ago  5 min',
     ]);
-  });
-
-  it.each([
-    [
-      'no way to resume a run if its message names another',
-      { runs: [unfinished({ state: 'failed', lastFailure: { ...failure, message: 'Start with --restart' } })] },
-      [],
-    ],
-    [
-      'when a running run logged its last page, and how long the service made it wait',
-      {
-        runs: [
-          unfinished({
-            state: 'running',
-            lastPageAt: at('2026-11-20T15:58:00Z'),
-            lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), seconds: 600 },
-          }),
-        ],
-      },
-      ['  last page     2 min ago', '  last wait     90 s ago: the service sent Retry-After: 600 s'],
-    ],
-  ])('shows %s', (_, overrides: Partial<ExportView>, expected) => {
-    expect(detailsOf(withRuns(overrides))).toEqual(expected);
   });
 });
 

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ExportError } from '../../../lib/core/errors.ts';
 import { epochMsOf } from '../../../lib/core/timestamps.ts';
 import { renderPage } from '../../../lib/operator/run-report/render-page.ts';
 import { type Columns, type Point } from '../../../lib/operator/run-report/run-data.ts';
-import { readExport } from '../../../lib/operator/run-view.ts';
-import { anExportBench, asExportTarget } from '../../support/export/export-bench.ts';
 import { aRunView, longRun, origin, pageEntries, readExample } from './example-runs.ts';
 
 const status = aRunView();
@@ -72,21 +69,5 @@ describe('the data of a run', () => {
     });
     const adopted = await readExample({ status, entries: pageEntries({ pages: 3, isAdopted: () => true }) });
     expect(adopted.latency).toBeNull();
-  });
-
-  it('has the request of an unfinished run and of a published one', async () => {
-    const bench = anExportBench();
-    const deployed = asExportTarget(bench);
-    await bench.start();
-    bench.advance(3_600_000);
-    const down = () => {
-      throw new ExportError('RequestRejectedError', 'no');
-    };
-    await bench.with({ script: down }).start();
-    const { runs = [] } = await readExport(deployed, 2, bench.deps.runtime.now());
-    expect(runs.map(({ request }) => request?.filter)).toEqual([
-      expect.stringMatching(/"gte":"2026-11-20T0/),
-      expect.stringContaining('"gte":"1970-01-01T00:00:00Z"'),
-    ]);
   });
 });
