@@ -5,7 +5,6 @@ import { needsSomething, partsOf } from '../../service/api/condition.ts';
 import type { Description } from '../../service/api/description.ts';
 import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
-import { reportsIn } from '../../service/api/page.ts';
 import type { ExportTarget } from '../target.ts';
 import type { SeenPage, SeenPages } from './requests.ts';
 
@@ -80,7 +79,7 @@ const noteOnColumns = ({ page }: Description): string | false =>
 
 /** On a night without reports, the list may be missing. Nothing has to be said once such a page has been seen. */
 function noteOnQuietNight({ page, when }: Description, { pages, last, proof }: SeenPages): string | undefined {
-  const list = listPath({ format: page.format, reports: reportsIn(page) });
+  const list = listPath(page);
   const wasSeen =
     (proof?.quiet ?? 'not seen') !== 'not seen' || [...pages, last].some((each) => each?.page.reports === 0);
   if (list === undefined || when?.empty !== undefined || wasSeen) return undefined;

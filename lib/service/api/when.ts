@@ -14,8 +14,7 @@ import {
   valuesOf,
 } from './condition.ts';
 import { kindOf, type NextSettings } from './next/kinds.ts';
-import type { PageSettings } from './page.ts';
-import { reportsIn, statusesOfPages } from './page.ts';
+import { type PageSettings, statusesOfPages } from './page.ts';
 import { jsonPath, listPath, placeSchema, problemOfPath, xmlPath } from './paths.ts';
 
 const wait = optionalField(
@@ -154,7 +153,7 @@ function emptyRules(
   path: SettingsProblem['path'],
   { page, last, when = {} }: Around,
 ): readonly Rule[] {
-  const list = listPath({ format: page.format, reports: reportsIn(page) });
+  const list = listPath(page);
   const isDocument = part.at === '';
   // An object around the list is null where the list would be missing.
   const isAboutList = !isDocument && part.at !== undefined && `${list}/`.startsWith(`${part.at}/`);

@@ -62,7 +62,8 @@ export async function startTokenServer(initial: TokenServerOptions = {}) {
       body: form.get('client_secret'),
     };
     const { clientAuthentication: method = 'basic' } = options;
-    if (method !== 'none' && secret[method] !== clientSecret)
+    const isUnknown = method !== 'basic' && form.get('client_id') !== 'the exporter';
+    if (isUnknown || (method !== 'none' && secret[method] !== clientSecret))
       return void send(response, 401, { error: 'invalid_client' });
     const known = refreshTokens.get(sent);
     if (known?.isUsed === true && options.forgives !== true) {

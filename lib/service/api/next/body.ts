@@ -39,7 +39,7 @@ export const bodyKind: NextKind<z.infer<typeof bodySchema>> = {
   rules(api) {
     const { next, page } = api;
     const reports = reportsIn(page);
-    const isInside = isInReport(next.at, { format: page.format, reports });
+    const isInside = isInReport(next.at, page);
     return [
       ...targetRules(api),
       [

@@ -15,7 +15,6 @@
 import * as z from 'zod/mini';
 import { asCursor } from '../../../core/model.ts';
 import { field, fieldsOf, flag, object, type Rule } from '../../../core/schema/fields.ts';
-import { reportsIn } from '../page.ts';
 import { isInReport, placeSchema, textAt } from '../paths.ts';
 import { keysOf, usesBound } from '../request.ts';
 import { type Described, InvalidPage, lastPage, type NextKind, type PageFacts } from './kind.ts';
@@ -124,14 +123,13 @@ function sentAlready(
 /** How reports are counted, and where the total is. */
 function rulesOfPage({ next, page, when }: Described<Counted>): readonly Rule[] {
   const total = typeof next.total === 'string' ? next.total : undefined;
-  const place = { format: page.format, reports: reportsIn(page) };
   const errors = [when?.error ?? []].flat().map((part) => ('at' in part ? part.at : undefined));
   return [
     [['page', 'format'], page.format === 'bytes', 'must be one whose reports are counted, not bytes'],
-    [['page', 'reports'], page.format === 'xml' && place.reports === undefined, 'is required with next.from: count'],
+    [['page', 'reports'], page.format === 'xml' && page.reports === undefined, 'is required with next.from: count'],
     [
       ['next', 'total'],
-      total !== undefined && (errors.includes(total) || isInReport(total, place)),
+      total !== undefined && (errors.includes(total) || isInReport(total, page)),
       'must be outside of reports and of when.error',
     ],
     [

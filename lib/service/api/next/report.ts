@@ -13,7 +13,6 @@ import type * as z from 'zod/mini';
 import { field, object } from '../../../core/schema/fields.ts';
 import { evaluate } from '../condition.ts';
 import { isFieldOfReport, pathSchema } from '../paths.ts';
-import { reportsIn } from '../page.ts';
 import { cursorOf } from './cursor.ts';
 import { InvalidPage, lastPage, type NextKind } from './kind.ts';
 import { formOfValue, fromField, targetFields, targetRules, writeCursor } from './target.ts';
@@ -29,18 +28,13 @@ export const reportSchema = object({
 export const reportKind: NextKind<z.infer<typeof reportSchema>> = {
   rules(api) {
     const { next, page, last } = api;
-    const reports = reportsIn(page);
     const { format } = page;
     return [
       ...targetRules(api),
       [['next', 'from'], format !== 'json' && format !== 'xml', 'needs the page format json or xml'],
-      [['page', 'reports'], format === 'xml' && reports === undefined, 'is required with next.from: report'],
+      [['page', 'reports'], page.format === 'xml' && page.reports === undefined, 'is required with next.from: report'],
       [['page', 'single'], 'single' in page && page.single === true, 'has no meaning with next.from: report'],
-      [
-        ['next', 'at'],
-        !isFieldOfReport(next.at, { format, reports }),
-        'must be the path of a field in a report, such as /id',
-      ],
+      [['next', 'at'], !isFieldOfReport(next.at, page), 'must be the path of a field in a report, such as /id'],
       [
         ['next', 'to'],
         next.to === 'url' || (typeof next.to === 'object' && 'query' in next.to && next.to.query === '*'),

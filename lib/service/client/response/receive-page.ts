@@ -6,7 +6,7 @@ import { evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { Next, PageFacts } from '../../api/next/kind.ts';
-import { mediaTypesOf, reportsIn } from '../../api/page.ts';
+import { mediaTypesOf } from '../../api/page.ts';
 import { listPath } from '../../api/paths.ts';
 import { isSomething, type PathValue } from '../../api/response-facts.ts';
 import { documentValue, type PageContent } from '../../formats/format-check.ts';
@@ -218,7 +218,7 @@ const decidesBlank = ({ last, page, pagination, when }: Description): boolean =>
 /** The facts of a page that has its list of reports, or says that there are none. @throws InvalidPage */
 function provePage(facts: PageFacts, api: Description, content: Pick<PageContent, 'value'> & Partial<PageContent>) {
   const { page } = api;
-  const path = listPath({ format: page.format, reports: reportsIn(page) });
+  const path = listPath(page);
   const saysEmpty = evaluate(api.when?.empty, facts, true).part !== undefined;
   // In XML, a list without reports is often not there at all, and its place is the root.
   if (page.format === 'xml' && facts.reports === 0 && saysEmpty)
