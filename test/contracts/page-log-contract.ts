@@ -9,7 +9,9 @@ import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import {
   asCursor,
   asRunId,
+  type Cursor,
   maxCursorLength,
+  type PageEntry,
   type ExportState,
   type LogEntry,
   type RunId,
@@ -51,7 +53,6 @@ export interface PageLogContractOptions {
   readonly writers?: number;
   /** The length of the long run: more entries than the storage returns at once. */
   readonly manyEntries?: number;
-  /** For each test. A storage that is reached over a network needs more. */
 }
 
 export function pageLogContract(
@@ -76,19 +77,9 @@ export function pageLogContract(
       Promise.all(Array.from({ length: writers }, (_, index) => write(writer(index), index)));
 
     describe('export states', () => {
-      it('returns no state for an export that has never run', async () => {
-        expect(await log.exportState(anExportName())).toBeUndefined();
-      });
-
-      it('reads the first state immediately after it was written', async () => {
-        const state = anExportState();
-        expect(await log.replaceState(state)).toBe(true);
-        expect(await log.exportState(state.export)).toEqual(state);
-        expect(await writer(1).exportState(state.export)).toEqual(state);
-      });
-
-      it('returns a state with all fields exactly as it was written', async () => {
+      it('returns nothing for an export that has never run, and then its state with all fields as it was written', async () => {
         const exportName = anExportName();
+        expect(await log.exportState(exportName)).toBeUndefined();
         const state: Required<ExportState> = {
           export: exportName,
           version: 1,
@@ -108,23 +99,16 @@ export function pageLogContract(
           failedStart: anAbandonedRun().failure,
           lastAbandoned: anAbandonedRun({ reports: null }),
         };
-        await log.replaceState(state);
+        expect(await log.replaceState(state)).toBe(true);
         expect(await log.exportState(exportName)).toEqual(state);
+        expect(await writer(1).exportState(exportName)).toEqual(state);
       });
 
-      it('keeps null and absent values: size, reports, watermark', async () => {
-        const exportName = anExportName();
-        const state = anExportState({
-          export: exportName,
-          active: aRun({ export: exportName }),
-          lastCompleted: aCompletion('execution-1', { export: exportName, reports: null, watermark: null }),
-        });
-        await log.replaceState(state);
-        expect(await log.exportState(exportName)).toEqual(state);
-      });
-
-      it('returns an undefined field as absent or undefined', async () => {
-        const state = anExportState({ active: undefined, watermark: undefined, lastScheduledTime: undefined });
+      it.each<[what: string, parts: Partial<ExportState>]>([
+        ['null', { active: aRun(), lastCompleted: aCompletion('execution-1', { reports: null, watermark: null }) }],
+        ['absent or undefined', { active: undefined, watermark: undefined, lastScheduledTime: undefined }],
+      ])('keeps values that are %s', async (_, parts) => {
+        const state = anExportState(parts);
         expect(await log.replaceState(state)).toBe(true);
         expect(await log.exportState(state.export)).toEqual(state);
       });
@@ -197,49 +181,27 @@ export function pageLogContract(
     });
 
     describe('pages', () => {
-      it('returns an entry exactly as it was logged, from last and from entries', async () => {
-        const entry = aPageEntry({
-          cursor: aCursor(),
-          cycle: { tortoise: aCursor(), power: 4, steps: 3 },
-          totals: { reports: 100, bytes: 5_000_000_000_000 },
-          transferredBytes: 600_000_000_000,
-        });
+      const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
+      const longest = asCursor(printable.padEnd(maxCursorLength, printable));
+      const nothing = { cursor: null, nextCursor: null, serviceTime: null, timing: null, reports: null, bytes: 0 };
+      const far = { totals: { reports: 100, bytes: 5_000_000_000_000 }, transferredBytes: 600_000_000_000 };
+      const withCursors = (cursor: Cursor) => ({
+        cursor,
+        nextCursor: longest,
+        cycle: { tortoise: longest, power: 4, steps: 3 },
+      });
+      it.each<[what: string, parts: Partial<PageEntry>]>([
+        ['with all its numbers', { ...withCursors(aCursor()), ...far }],
+        ['with null values: the only page, not XML, of a service without a clock', { page: 1, ...nothing }],
+        ['of a run whose cursors repeat', { repeats: true }],
+        ['with the longest cursor', withCursors(longest)],
+        ['with an unusual cursor', withCursors(asCursor('  "quoted", %2C, 1588888888888,\\u0041  '))],
+      ])('returns an entry exactly as it was logged, from last and from entries: %s', async (_, parts) => {
+        const entry = aPageEntry(parts);
         expect(await log.append(entry)).toEqual(entry);
         expect(await log.last(entry)).toEqual(entry);
         expect(await writer(1).last(entry)).toEqual(entry);
         expect(await collect(log.entries(entry))).toEqual([entry]);
-      });
-
-      it('keeps null values: the only page, not XML, of a service without a clock', async () => {
-        const entry = aPageEntry({
-          page: 1,
-          cursor: null,
-          nextCursor: null,
-          serviceTime: null,
-          timing: null,
-          reports: null,
-          bytes: 0,
-        });
-        await log.append(entry);
-        expect(await log.last(entry)).toEqual(entry);
-        expect(entry.totals.reports).toBeNull();
-      });
-
-      it('keeps the repeats flag of a run whose cursors repeat', async () => {
-        const entry = aPageEntry({ repeats: true });
-        await log.append(entry);
-        expect(await log.last(entry)).toEqual(entry);
-      });
-
-      it('keeps long and unusual cursors whole', async () => {
-        const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
-        const longest = asCursor(printable.padEnd(maxCursorLength, printable));
-        const unusual = asCursor('  "quoted", %2C, 1588888888888,\\u0041  ');
-        for (const cursor of [unusual, longest]) {
-          const entry = aPageEntry({ cursor, nextCursor: longest, cycle: { tortoise: longest, power: 1, steps: 0 } });
-          await log.append(entry);
-          expect(await log.last(entry)).toEqual(entry);
-        }
       });
 
       it('returns the existing entry if the page is already logged', async () => {
