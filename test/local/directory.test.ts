@@ -189,6 +189,24 @@ describe('a local deployment', () => {
     expect(await start({})).toMatchObject({ status: 'completed' });
   });
 
+  it('records a start that cannot connect, unless it is that of a bounded run', async () => {
+    await using directory = await temporaryDirectory();
+    const settings = aLocalExport({
+      service: { baseUrl: 'http://127.0.0.1:1', vendor: 'ACME' },
+      export: { name: 'a' },
+    });
+    const bounds = { since: at('2026-11-20T00:00:00Z'), until: at('2026-11-20T00:01:00Z') };
+    const options = { ...optionsFor(directory.path), env: {}, file: 'settings.json' };
+    const failedStarts = [];
+    for (const request of [bounds, {}]) {
+      const start = startLocalExport(options, settings, request, startOptions);
+      await expect(start).rejects.toThrow('The environment variable KEY is not set');
+      using log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
+      failedStarts.push((await log.exportState('a'))?.failedStart?.error);
+    }
+    expect(failedStarts).toEqual([undefined, 'ConfigurationError']);
+  });
+
   it('says what to do if its path is too long, before anything has run', async () => {
     await using directory = await temporaryDirectory();
     const out = join(directory.path, 'a'.repeat(300));

@@ -1,5 +1,5 @@
 import fs from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { acquireExportLock } from '../../lib/local/lock.ts';
@@ -56,6 +56,14 @@ describe('the export lock', () => {
     const acquire = () => acquireExportLock(`${directory.path}/\0`, 'reports');
     expect(acquire).toThrow(expect.objectContaining({ name: 'ConfigurationError', cause: expect.anything() }));
     expect(acquire).toThrow(`Could not create ${directory.path}`);
+  });
+
+  it('is not taken for that of another process if its file is damaged', async () => {
+    await using directory = await temporaryDirectory();
+    acquireExportLock(directory.path, 'reports')?.release();
+    await writeFile(join(directory.path, '.locks', 'reports.sqlite'), 'a letter to the editor\n'.repeat(500));
+    const damaged = { name: 'ConfigurationError', message: expect.stringContaining('.locks/reports.sqlite') };
+    expect(() => acquireExportLock(directory.path, 'reports')).toThrow(expect.objectContaining(damaged));
   });
 });
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportDefinition, type ExportRequest } from '../../../lib/core/model.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
+import { findRetrier, maxRetryDelaySeconds } from '../../../lib/core/state-machine/retry-policy.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
@@ -363,6 +364,22 @@ describe('an error of the service', () => {
     ],
   ])('%s', async (_, first, ...starts) => {
     await expectStory(first, ...starts);
+  });
+
+  it('is followed by delays that grow, of any length up to the maximum', async () => {
+    const retrier = findRetrier('ServiceUnavailableError', 'ExportPage');
+    const longest = [1, 2, 3, 4].map((retry) => (retrier === undefined ? 0 : maxRetryDelaySeconds(retrier, retry)));
+    const sleptWith = async (digit: string) => {
+      const bench = anExportBench({
+        script: (_, nth) => (nth <= 4 ? failsFrom(1, 'ServiceUnavailableError')(_, nth) : undefined),
+      });
+      Object.assign(bench.deps.runtime, { randomHex: (length: number) => digit.repeat(length) });
+      completed(await bench.start());
+      return bench.slept.map((ms) => Math.round(ms / 1_000));
+    };
+    expect(await sleptWith('f')).toEqual(longest);
+    expect(await sleptWith('0')).toEqual([0, 0, 0, 0]);
+    expect(longest).toEqual(longest.toSorted((one, other) => one - other));
   });
 
   it.each([

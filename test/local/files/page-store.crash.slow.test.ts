@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
@@ -20,36 +20,7 @@ const textAt = (root: string, key: string) =>
     return undefined;
   });
 
-/** The steps that show or acknowledge what a power loss would take at that moment. */
-function unsafeSteps(lines: readonly string[]) {
-  const log = 'state.sqlite-wal';
-  /** Files and folders with changes that are not synced. */
-  const unsafe = new Set<string>();
-  return lines.flatMap((line) => {
-    const [, step, path = '', name = ''] = /^(.*?) (spool \d+|\S+)(?: to (\S+))?$/.exec(line) ?? [];
-    if (step === 'write' || step === 'left') unsafe.add(path);
-    if (step === 'mkdir') unsafe.add(dirname(path));
-    // A killed process may have created the log of the database without its name.
-    if (step === 'INSERT INTO') for (const changed of [log, '.']) unsafe.add(changed);
-    if (step === 'synced') unsafe.delete(path);
-    const isVisible = step === 'link' || step === 'rename';
-    // A page becomes visible with its bytes and its metadata.
-    const needed = step === 'acknowledge' ? [...unsafe] : isVisible ? [path, log] : [];
-    const lost = needed.filter((each) => unsafe.has(each));
-    if (isVisible) unsafe.add(dirname(name));
-    return lost.length === 0 ? [] : [{ line, lost }];
-  });
-}
-
 describe('a directory page store whose process is killed', () => {
-  it('neither shows nor acknowledges what a power loss could take', async () => {
-    await using directory = await temporaryDirectory();
-    await using child = startScript(publisher, directory.path);
-    expect(await child.ended).toBe(0);
-    expect(unsafeSteps(child.lines)).toEqual([]);
-    expect(child.lines.filter((line) => line.startsWith('acknowledge'))).toHaveLength(4);
-  });
-
   it('leaves only complete objects, whichever step it is killed before, and the next process finishes', async () => {
     await using untouched = await temporaryDirectory();
     await using complete = startScript(publisher, untouched.path);

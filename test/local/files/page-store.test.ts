@@ -18,8 +18,11 @@ import {
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
 import { changeRow, ofMetadata, type RowChange, stateRow } from '../../support/export/state-rows.ts';
+import { startScript } from '../../support/process/child-script.ts';
 import { replaceInFs } from '../../support/replaced-fs.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+const publisher = new URL('../children/publish.ts', import.meta.url);
 
 pageStoreContract('The directory page store', async () => {
   const directory = await temporaryDirectory();
@@ -82,10 +85,39 @@ const createPipe = async (path: string) => {
   execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
 };
 
+/** The steps that show or acknowledge what a power loss would take at that moment. */
+function unsafeSteps(lines: readonly string[]) {
+  const log = 'state.sqlite-wal';
+  /** Files and folders with changes that are not synced. */
+  const unsafe = new Set<string>();
+  return lines.flatMap((line) => {
+    const [, step, path = '', name = ''] = /^(.*?) (spool \d+|\S+)(?: to (\S+))?$/.exec(line) ?? [];
+    if (step === 'write' || step === 'left') unsafe.add(path);
+    if (step === 'mkdir') unsafe.add(dirname(path));
+    // A killed process may have created the log of the database without its name.
+    if (step === 'INSERT INTO') for (const changed of [log, '.']) unsafe.add(changed);
+    if (step === 'synced') unsafe.delete(path);
+    const isVisible = step === 'link' || step === 'rename';
+    // A page becomes visible with its bytes and its metadata.
+    const needed = step === 'acknowledge' ? [...unsafe] : isVisible ? [path, log] : [];
+    const lost = needed.filter((each) => unsafe.has(each));
+    if (isVisible) unsafe.add(dirname(name));
+    return lost.length === 0 ? [] : [{ line, lost }];
+  });
+}
+
 const conflict = expect.objectContaining({ name: 'PageConflictError' });
 const misconfigured = expect.objectContaining({ name: 'ConfigurationError' });
 
 describe('the directory page store', () => {
+  it('neither shows nor acknowledges what a power loss could take', async () => {
+    await using directory = await temporaryDirectory();
+    await using child = startScript(publisher, directory.path);
+    expect(await child.ended).toBe(0);
+    expect(unsafeSteps(child.lines)).toEqual([]);
+    expect(child.lines.filter((line) => line.startsWith('acknowledge'))).toHaveLength(4);
+  });
+
   it('creates nothing until the first write, and files with the permissions of the umask', async () => {
     const { parent, store, at } = await aStore();
     const identity = aPageIdentity();
