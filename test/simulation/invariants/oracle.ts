@@ -56,6 +56,8 @@ interface Ledger {
 const minute = 60_000;
 /** A `Date` has whole seconds, and the latency of its response is subtracted from it. */
 const dateSlackMs = 5_000;
+/** By how much more a first page may seem to be requested too early, because its response was slow on its way. */
+const maxLatencyMs: Readonly<Record<string, number>> = { 'request-slow': 4 * minute, 'process-frozen': 45 * minute };
 const never = Number.POSITIVE_INFINITY;
 
 export function createOracle(observations: Observations, maxClockErrorMs: number): Oracle {
@@ -146,6 +148,9 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
     const since = Date.parse(run.since);
     const until = run.until === undefined ? never : Date.parse(run.until);
     const { maxDateLagMs, skewMs } = scenario.service;
+    const delays = world.injectedFaults.map(({ kind, site }) =>
+      site.includes('/service first page') ? (maxLatencyMs[kind] ?? 0) : 0,
+    );
     // The earlier one of both clocks counts, so a wrong `Date` can only be too early.
     const hasWrongDate = world.injectedFaults.some(({ kind }) => kind === 'wrong-date');
     const begunAt = Math.min(
@@ -156,7 +161,7 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
     // With a slow clock, a first run may seem to end before it begins.
     const least = Math.max(
       ledger.exportedUntil ?? -never,
-      hasWrongDate ? -never : Math.min(until, begunAt - dateSlackMs - run.lagMs),
+      hasWrongDate ? -never : Math.min(until, begunAt - dateSlackMs - Math.max(0, ...delays) - run.lagMs),
     );
     const most = Math.max(ledger.exportedUntil ?? since, Math.min(until, now - run.lagMs));
     const actual = watermark === undefined ? undefined : Date.parse(watermark.instant);
