@@ -15,9 +15,9 @@ type Store = SharedRecord<SlotsRecord>;
 const holdersOf = async (store: Store): Promise<readonly SlotHolder[]> => (await store.read()).content?.holders ?? [];
 
 /** The store over a network: slow, with errors before and after a write, and writes that are reported as refused. */
-function overNetwork(store: Store, timeline: Timeline, rng: Rng, faultRate: number): Store {
+function overNetwork(store: Store, timeline: Timeline, rng: Rng, { errorRate = 0, refusalRate = 0 } = {}): Store {
   const fail = () => {
-    if (rng.chance(faultRate / 2)) throw new Error('DynamoDB is unavailable');
+    if (rng.chance(errorRate)) throw new Error('DynamoDB is unavailable');
   };
   return {
     async read() {
@@ -31,7 +31,7 @@ function overNetwork(store: Store, timeline: Timeline, rng: Rng, faultRate: numb
       const written = await store.replace(...write);
       await timeline.sleep(rng.between(1, 20));
       fail();
-      return rng.chance(faultRate) ? undefined : written;
+      return rng.chance(refusalRate) ? undefined : written;
     },
   };
 }
@@ -39,7 +39,8 @@ function overNetwork(store: Store, timeline: Timeline, rng: Rng, faultRate: numb
 const crowds = fc.record({
   limit: fc.integer({ min: 1, max: 3 }),
   exports: fc.integer({ min: 1, max: 6 }),
-  faultRate: fc.constantFrom(0, 0, 0.1, 0.3),
+  errorRate: fc.constantFrom(0, 0, 0.1),
+  refusalRate: fc.constantFrom(0, 0.3),
   killRate: fc.constantFrom(0, 0.2),
   abortRate: fc.constantFrom(0, 0.2),
   skewMs: fc.constantFrom(0, 25_000),
@@ -49,7 +50,7 @@ const crowds = fc.record({
 describe('a crowd of exports', () => {
   test.prop([crowds], { numRuns: cases(400) })(
     'holds no more slots than the limit, gets each answer soon, and leaves no slot in use',
-    async ({ limit, exports, faultRate, killRate, abortRate, skewMs, seed }) => {
+    async ({ limit, exports, errorRate, refusalRate, killRate, abortRate, skewMs, seed }) => {
       const timeline = createTimeline(startedAt);
       const rng = createRng(String(seed), 'slots');
       const store = createMemoryRecord<SlotsRecord>();
@@ -66,7 +67,11 @@ describe('a crowd of exports', () => {
           signal?.throwIfAborted();
         };
         const runtime = { now, monotonicNow: () => timeline.now(), sleep, randomHex };
-        const slots = createPageSlots({ record: overNetwork(store, timeline, rng, faultRate), limit, runtime });
+        const slots = createPageSlots({
+          record: overNetwork(store, timeline, rng, { errorRate, refusalRate }),
+          limit,
+          runtime,
+        });
         for (let page = 1; page <= 4; page += 1) {
           const invocation = new AbortController();
           if (rng.chance(abortRate))
@@ -96,7 +101,7 @@ describe('a crowd of exports', () => {
       expect(longestMs).toBeLessThan(30_000);
       // Nothing but a killed export and a store that fails leaves a slot in use, until its lease ends.
       const left = await holdersOf(store);
-      if (kills === 0 && faultRate === 0) expect(left).toEqual([]);
+      if (kills === 0 && errorRate === 0) expect(left).toEqual([]);
       const latest = (timeline.now() + skewMs + leaseMs) / 1_000 + 61;
       expect(left.every(({ expiresAt }) => expiresAt <= latest)).toBe(true);
     },
@@ -105,7 +110,7 @@ describe('a crowd of exports', () => {
   it('of a hundred uses two slots for most of the time', async () => {
     const timeline = createTimeline(startedAt);
     const rng = createRng('a hundred exports', 'slots');
-    const record = overNetwork(createMemoryRecord(), timeline, rng, 0);
+    const record = overNetwork(createMemoryRecord(), timeline, rng);
     const randomHex = (length: number) => Array.from({ length }, () => rng.integerBelow(16).toString(16)).join('');
     const now = () => timeline.now();
     const runtime = { now, monotonicNow: now, sleep: async (ms: number) => await timeline.sleep(ms), randomHex };
@@ -205,6 +210,17 @@ describe('a slot', () => {
     expect(await holdersOf(store)).toEqual([]);
     await set(other());
     await expect(slots.acquire({ leaseMs, signal: invocation.signal })).rejects.toBe(reason);
+  });
+
+  it('is not left in use if its write was reported as refused, and the invocation ends before it knows', async () => {
+    const invocation = new AbortController();
+    const reason = new Error('the time of the invocation is up');
+    const reportedAsRefused = (memory: Store) => ({
+      replace: async (...write: Parameters<Store['replace']>) => void (await memory.replace(...write)),
+    });
+    const { slots, store } = aBench(2, reportedAsRefused, () => invocation.abort(reason));
+    await expect(slots.acquire({ leaseMs, signal: invocation.signal })).rejects.toBe(reason);
+    expect(await holdersOf(store)).toEqual([]);
   });
 
   it.each(['read', 'replace'] as const)(
