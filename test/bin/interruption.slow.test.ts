@@ -143,16 +143,6 @@ describe('a run that is interrupted', () => {
     expect(cursors.length - new Set(cursors).size).toBeLessThanOrEqual(4);
     expect(await reportsOf(await readManifest(resumed.manifest ?? ''), out)).toEqual(reports.map(({ id }) => id));
   });
-
-  it('while it waits for the service ends at once on Ctrl-C', async () => {
-    const service = await simulator({
-      faults: ({ request }) => (request > 2 ? { status: 429, headers: { 'retry-after': '3000' } } : {}),
-    });
-    const exporter = start((await aTarget(service)).local, env);
-    await expect.poll(() => service.exchanges.length).toBe(3);
-    exporter.process.kill('SIGINT');
-    expect((await exporter.ended).status).toBe(130);
-  });
 });
 
 it('a command whose reader closes the pipe ends without an error', async () => {

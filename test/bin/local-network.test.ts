@@ -110,16 +110,6 @@ describe('report-exporter local --settings', () => {
     expect(searchForSecrets({ ended }, secrets)).toEqual([]);
     expect(service.requests).toEqual([]);
   });
-
-  it('requires the files of a client certificate that on AWS is a secret, except for a simulator', async () => {
-    await using service = await startPrivateService();
-    const tls = { clientCertificateSecret: 'reports/client' };
-    const { words } = await aClient(service, { baseUrl: 'https://a.example', tls });
-    const { status, stderr } = await runInProcess(words, env);
-    expect(status).toBe(2);
-    expect(stderr).toContain('services.acme.tls.clientCertificate: is required on this machine, with clientKey');
-    expect(await runInProcess([...words, '--simulate'], env)).toMatchObject({ status: 0 });
-  });
 });
 
 it('a simulator is reached without a proxy', async () => {

@@ -119,18 +119,4 @@ describe('the workflows', () => {
     const [, matrix = ''] = /^ +tier: \[(.*)\]$/m.exec(textOf('.github/workflows/ci.yml')) ?? [];
     expect(matrix.split(', ')).toEqual(tiers.split(' '));
   });
-
-  it('accept only packages whose licenses allow passing them on, except for one tool', () => {
-    expect(textOf('.ci/run')).toContain('\n  npm run check:licenses\n');
-    const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
-    const [, allowed] =
-      /--onlyAllow '([^']*)' --excludePackagesStartingWith lightningcss$/.exec(scripts['check:licenses'] ?? '') ?? [];
-    expect(allowed).toBe('0BSD;Apache-2.0;BlueOak-1.0.0;BSD-2-Clause;BSD-3-Clause;ISC;MIT;MIT-0');
-  });
-
-  it('attach the software bill of materials to a release', () => {
-    const file = 'release/report-exporter.cdx.json';
-    expect(textOf('.github/workflows/release.yml')).toContain(`npm run --silent sbom > ${file}\n`);
-    expect(textOf('.github/workflows/release.yml')).toMatch(new RegExp(`gh release create .* \\./${file} `));
-  });
 });

@@ -207,16 +207,6 @@ describe('the function that copies runs', () => {
     expect(server.keysIn('copies')).toContain(summary);
     expect(await copy()).toEqual([]);
   });
-
-  it('does not repeat a copy that S3 rejects, and publishes nothing of the run', async () => {
-    const server = openAws((name) => {
-      if (name === `PutObject copies/${keys[1]}`) throw s3Error('BadDigest', 400);
-    });
-    await expect(invoke('aws/copy-run.ts')).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
-    expect(server.commands.filter((name) => name === `PutObject copies/${keys[1]}`)).toHaveLength(1);
-    // Readers see nothing of the run.
-    expect(server.keysIn('copies').filter((key) => key.endsWith('.json'))).toEqual([]);
-  });
 });
 
 describe('the function that processes pages', () => {

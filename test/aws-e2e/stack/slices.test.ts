@@ -33,7 +33,7 @@ describe('a deployed export with slices', () => {
         [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor, filterUntil: 'date.lt' },
       },
       bucket: { prefix: bucketPrefix },
-      exports: ['history', 'parts'].map((name) => ({
+      exports: ['history'].map((name) => ({
         name,
         size: 10,
         since: { initial: '2026-11-20T00:00:00Z' },
@@ -75,15 +75,6 @@ describe('a deployed export with slices', () => {
     expect(await stateAndPointer(deployed)).toEqual(before);
     expect(await start('history', ...options)).toMatchObject({ status: 0, stdout: expect.stringContaining('"done"') });
     expect((await run(['verify', 'history', '--stack', stackName, '--run', published?.run ?? ''], env)).status).toBe(0);
-  });
-
-  it('exports a period in bounded runs, one after the other', async () => {
-    const deployed = await stack.open('parts');
-    await using _ = await openService(600);
-    expect((await run(['start', 'parts', '--stack', stackName, ...bounds, '--each', 'PT4M'], env)).status).toBe(0);
-    const published = await publishedBoundedRuns(deployed);
-    expect(published.map(({ ids }) => ids.length)).toEqual([239, 240, 120]);
-    expect(published.flatMap(({ ids }) => ids)).toEqual(reportIds(1, 599));
   });
 
   async function runningExecutions() {

@@ -23,7 +23,6 @@ export const prefix = `${bucketPrefix}${serviceName}/`;
 
 /** The settings of each export by name. The default is two reports per page. */
 const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
-  daily: {},
   forbidden: {},
   outage: { maxInlineWait: 'PT1S' },
   python: { since: { overlap: 'P1D' } },
