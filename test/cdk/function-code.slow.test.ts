@@ -111,11 +111,4 @@ describe('the code of a function', () => {
     expect(() => withFunctionCode(stack, settings, fail)).toThrow('cannot be created');
     expect(left()).toEqual([]);
   });
-
-  it('stays where it is if CDK is not to copy assets', async () => {
-    await using temporary = await temporaryDirectory();
-    vi.stubEnv('TMPDIR', temporary.path);
-    const inPlace = assetsOf(written, { 'aws:cdk:disable-asset-staging': true });
-    for (const folder of inPlace.values()) expect(settingsIn(folder)).toMatchObject({ service: written.services.acme });
-  });
 });

@@ -279,7 +279,6 @@ describe('a period with --each', () => {
     [failed(), false, 1],
     [failed(), true, 1],
     [{ status: 'skipped', reason: 'execution x is still exporting run y' }, false, 130],
-    [startedEnd('daily'), false, 130],
     [{ status: 'interrupted' }, false, 130],
   ])(
     'ends with the first run that does not complete, and says what is left: %j (again: %s)',

@@ -83,12 +83,16 @@ describe('an event', () => {
     expect(published).toEqual(metrics);
   });
 
-  it('about a failed run is an error, whose message is a field of the line', () => {
+  it.each<[object, readonly object[]]>([
+    [{ event: 'run-failed', export: 'nightly' }, [{ ...ofExport, RunsFailed: 1 }]],
+    [{ event: 'slice-set-aside', slice: 3, error: 'ContractError' }, []],
+  ])('%j is an error, whose message is a field of the line', (event, metrics) => {
     const { telemetry, lines, published } = anInvocation();
-    telemetry.emit({ event: 'run-failed', export: 'nightly', message: 'no page' } as ExportEvent);
+    telemetry.emit({ ...event, message: 'no page' } as ExportEvent);
     telemetry.end();
-    expect(lines).toMatchObject([{ level: 'ERROR', message: 'run-failed', errorMessage: 'no page' }]);
-    expect(published).toEqual([{ ...ofExport, RunsFailed: 1 }]);
+    const { event: message } = event as Record<string, unknown>;
+    expect(lines).toMatchObject([{ level: 'ERROR', message, errorMessage: 'no page' }]);
+    expect(published).toEqual(metrics);
   });
 
   it('about a refused start is not counted as a failed run', () => {
@@ -98,14 +102,6 @@ describe('an event', () => {
     telemetry.emit({ ...refused, error: 'ServiceUnavailableError' } as ExportEvent);
     telemetry.end();
     expect(published).toEqual([{ ...ofExport, RunsFailed: 1 }]);
-  });
-
-  it('about a slice that is set aside is an error, whose message is a field of the line', () => {
-    const { telemetry, lines, published } = anInvocation();
-    telemetry.emit({ event: 'slice-set-aside', slice: 3, error: 'ContractError', message: 'no page' } as ExportEvent);
-    telemetry.end();
-    expect(lines).toMatchObject([{ level: 'ERROR', message: 'slice-set-aside', slice: 3, errorMessage: 'no page' }]);
-    expect(published).toEqual([]);
   });
 });
 

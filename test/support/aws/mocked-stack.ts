@@ -6,25 +6,19 @@ import {
   DescribeStacksCommand,
   type Stack,
 } from '@aws-sdk/client-cloudformation';
-import {
-  DynamoDBClient,
-  GetItemCommand,
-  type GetItemCommandInput,
-  QueryCommand,
-  type QueryCommandInput,
-} from '@aws-sdk/client-dynamodb';
+import { DynamoDBClient, GetItemCommand, type GetItemCommandInput, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { ListSchedulesCommand, SchedulerClient, type ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { DescribeExecutionCommand, SFNClient } from '@aws-sdk/client-sfn';
+import { SFNClient } from '@aws-sdk/client-sfn';
 import { SNSClient } from '@aws-sdk/client-sns';
 import { mockClient } from 'aws-sdk-client-mock';
 import { vi } from 'vitest';
-import { boundedPrefix, type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { type Item, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
+import type { ExportState } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
   type ServiceMetadata,
@@ -176,39 +170,24 @@ export const resourceWith = (metadata: unknown) => ({
 export const openMockedStack = (runtime: Runtime = systemRuntime, name = stackName) =>
   openStack({ stackName: name, env: {}, runtime });
 
-/** The records and executions of a stack. */
+/** What a stack has. */
 export interface StackContent {
   readonly services: readonly AService[];
   /** By service. */
   readonly states?: Readonly<Record<string, readonly ExportState[]>>;
-  /** The last entries of unfinished runs. */
-  readonly entries?: readonly PageEntry[];
-  /** The executions that run. */
-  readonly running?: readonly string[];
   /** Changes the schedules as they are listed. */
   readonly schedules?: ((schedules: ScheduleSummary[]) => ScheduleSummary[]) | undefined;
-  readonly changeItem?: (item: Item) => Item;
 }
 
-/** Mocks the stack with its states, schedules and executions. */
-export function mockStack(content: StackContent): MockedAws {
-  const { services, states = {}, entries = [], running = [] } = content;
-  const { schedules: changeSchedules, changeItem = (item) => item } = content;
+/** Mocks the stack with its states and schedules. Nothing runs. */
+export function mockStack({ services, states = {}, schedules }: StackContent): MockedAws {
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
   const stored = Object.entries(states).flatMap(([service, list]) => list.map((state) => toStateItem(service, state)));
-  const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
+  const items = new Map(stored.map((item) => [idOf(item), item]));
   const mocked = mockAws(services);
   mocked.dynamoDb.on(GetItemCommand).callsFake(({ Key = {} }: GetItemCommandInput) => ({ Item: items.get(idOf(Key)) }));
-  mocked.dynamoDb.on(QueryCommand).callsFake(({ ExpressionAttributeValues = {} }: QueryCommandInput) => {
-    const [service = '', exportName] = String(ExpressionAttributeValues[':pk']?.S).split('/');
-    const isOfStates = ExpressionAttributeValues[':prefix']?.S === boundedPrefix;
-    const entry = isOfStates ? undefined : entries.find((each) => each.export === exportName);
-    return { Items: entry === undefined ? [] : [changeItem(toEntryItem(service, entry, 0))] };
-  });
-  mockSchedules(mocked, services, changeSchedules);
-  mocked.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => ({
-    status: running.includes(executionArn) ? 'RUNNING' : 'ABORTED',
-  }));
+  mocked.dynamoDb.on(QueryCommand).resolves({ Items: [] });
+  mockSchedules(mocked, services, schedules);
   return mocked;
 }
 
