@@ -163,12 +163,12 @@ Examples:
   init: {
     argument: ['[directory]', 'directory of the project; is created'],
     description: 'create a project that deploys exports: a CDK app and its settings',
-    options: ['baseUrl', 'vendor', 'api', 'package', 'json'],
+    options: ['api', 'package', 'json'],
     help: `
 Writes package.json, cdk.json, app.js, report-exporter.json, .nvmrc, .npmrc, .gitignore and README.md. Existing files are not overwritten.
 
 Examples:
-  $ report-exporter init my-exports --base-url https://reports.example.com --vendor ACME
+  $ report-exporter init my-exports
   $ report-exporter init my-exports --api`,
     load: async () => (await import('../lib/operator/commands/init.ts')).initCommand,
   },

@@ -18,7 +18,7 @@ export const optionTable = {
   all: { about: 'every export' },
 
   simulate: { about: 'use a simulator of the Report Export Service instead of the one in the settings file' },
-  baseUrl: { value: 'url', about: 'the service (default: a simulator; of init an example)' },
+  baseUrl: { value: 'url', about: 'the service (default: a simulator)' },
   vendor: { value: 'name', about: 'vendor part of the headers X-<name>-…' },
   export: { value: 'name', about: 'name of the export, and first part of its keys (default: reports)' },
 

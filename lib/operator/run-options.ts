@@ -5,7 +5,6 @@ import type { Bounds } from '../core/model.ts';
 import { startInputSchema } from '../core/start/start-input.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
-import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { Options } from './option-table.ts';
 import { parseWholeNumber } from './arguments.ts';
 import { type GivenDays, isEach, type RequestedStart } from './bounded-start.ts';
@@ -57,15 +56,6 @@ export function readMaxAttempts(text: string | undefined, problems: string[]): n
   const attempts = parseWholeNumber(text);
   if (!(attempts >= 1 && attempts <= 1_000)) problems.push('--max-attempts: must be a whole number from 1 to 1000');
   return attempts;
-}
-
-/** Checks the address and the vendor of a service that is not parsed with other settings. */
-export function checkService(service: Options, problems: string[]): void {
-  for (const [field, option] of [['baseUrl', '--base-url'] as const, ['vendor', '--vendor'] as const]) {
-    if (service[field] === undefined) continue;
-    const { error } = serviceSettingsSchema.shape[field].safeParse(service[field]);
-    for (const issue of error?.issues ?? []) problems.push(`${option}: ${describeProblem(issue)}`);
-  }
 }
 
 /** The result of `action`; undefined if it throws a ConfigurationError, whose lines are added to `problems`. */

@@ -41,7 +41,7 @@ import type { SettingsDocument } from './settings-document.ts';
 
 const serviceNamePattern = /^[a-z][a-z0-9-]{0,29}$/;
 /** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
-export const serviceNameSchema = text(
+const serviceNameSchema = text(
   serviceNamePattern,
   'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter',
 ).check(isNotReserved);

@@ -4,14 +4,13 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
-import { serviceNameSchema } from '../../settings/deployment-settings.ts';
 import { whyUnreadable } from '../../settings/text-file.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
 import { simulatedDirectory } from '../../local/settings.ts';
 import { type Call, exitStatuses, runCommand } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { checkService, collectProblems } from '../run-options.ts';
+import { collectProblems } from '../run-options.ts';
 
 /** Writes the files of the project to `directory`. If one of them exists, none is written. */
 export async function initCommand(call: Call): Promise<number> {
@@ -57,8 +56,6 @@ export async function initCommand(call: Call): Promise<number> {
 /** Undefined if there are problems. */
 function readArguments({ names: [directory = ''], options, problems, packageFolder }: Call): PackageSource | undefined {
   if (directory === '') problems.push('directory: must be given, such as init my-exports; for this directory: init .');
-  if (options.api === true && options.vendor !== undefined) problems.push('--vendor: has no meaning with --api');
-  checkService(options, problems);
   return collectProblems(() => findPackage(options.package, packageFolder), problems);
 }
 
@@ -110,10 +107,8 @@ function readTemplates(name: 'project' | 'export-service' | 'api'): Files {
 }
 
 function templateValues({ options, packageFolder }: Call, version: string): Files {
-  const { api = false, vendor = 'ACME', baseUrl } = options;
+  const { api = false } = options;
   const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
-  // A vendor whose name is no name of a service gets a general one.
-  const service = serviceNameSchema.safeParse(vendor.toLowerCase()).data ?? 'reports';
   return {
     ...devDependencies,
     node: engines.node,
@@ -121,11 +116,6 @@ function templateValues({ options, packageFolder }: Call, version: string): File
     package: version,
     which: api ? ' --all' : ' --simulate',
     export: api ? 'contacts' : 'nightly',
-    service,
-    // The beginning of the stack's outputs: `eu-reports` → `EuReports`.
-    outputPrefix: service.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase()),
-    baseUrl: baseUrl ?? (api ? 'https://api.example.com' : 'https://reports.example.com'),
-    vendor,
   };
 }
 

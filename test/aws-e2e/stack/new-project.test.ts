@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { pack, packageJson, root, userVariables } from '../../support/package/installation.ts';
 import { adaptToMiniStack, awsVariables, bootstrap, type Outputs, templateFile } from '../support/cdk.ts';
-import { apiKey, putApiKey, vendor } from '../support/exporter-stack.ts';
+import { apiKey, putApiKey } from '../support/exporter-stack.ts';
 import { openService } from '../support/service.ts';
 
 const execute = promisify(execFile);
@@ -32,7 +32,6 @@ describe('a project from nothing', () => {
     await mkdir(folder, { recursive: true });
     const tarball = await pack(folder);
     const baseUrl = `http://127.0.0.1:${inject('servicePort')}`;
-    const service = ['--base-url', baseUrl, '--vendor', vendor];
     await run(
       folder,
       'npx',
@@ -44,8 +43,10 @@ describe('a project from nothing', () => {
       'my-exports',
       '--package',
       tarball,
-      ...service,
     );
+    const settings = join(project, 'report-exporter.json');
+    const written = await readFile(settings, 'utf8');
+    await writeFile(settings, written.replace('https://reports.example.com', baseUrl));
     await run(project, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline');
   });
 

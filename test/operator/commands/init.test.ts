@@ -61,24 +61,6 @@ describe('a new project', () => {
     ]);
   });
 
-  it('names the given service', async () => {
-    const project = join(await aDirectory(), 'contoso');
-    const { stdout } = await init(
-      project,
-      '--base-url',
-      'https://api.contoso.example',
-      '--vendor',
-      'Contoso-EU',
-      '--json',
-    );
-    expect(JSON.parse(stdout)).toEqual({ status: 'created', directory: project, files: expect.any(Array) });
-    expect(deploymentSettings(join(project, 'report-exporter.json')).services).toMatchObject([
-      { name: 'contoso-eu', service: { baseUrl: 'https://api.contoso.example', vendor: 'Contoso-EU' } },
-    ]);
-    const readme = await readFile(join(project, 'README.md'), 'utf8');
-    expect(readme).toContain('`ContosoEuApiKeySecretId`');
-  });
-
   it('describes another API by an example, and leads to probe', async () => {
     const project = join(await aDirectory(), 'logs');
     expect(await init(project, '--api')).toMatchObject({ status: 0 });
@@ -96,10 +78,6 @@ describe('a new project', () => {
     expect(readme).toContain('What does your API send on a night without reports?');
     const { scripts } = await readJson(project, 'package.json');
     expect(scripts.start).toBe('report-exporter local --settings report-exporter.json --all');
-    expect(await init(join(project, 'other'), '--api', '--vendor', 'ACME')).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--vendor: has no meaning with --api'),
-    });
   });
 
   it.each(['.gitignore', 'package.json'])('does not overwrite %s, and then writes nothing', async (file) => {
