@@ -157,7 +157,7 @@ export function pageStoreContract(
         const received = aFetchedPage(parts);
         const put = await putPage(store, identity, received);
         const { reports, documentRoot, nextCursor, serviceTime } = received;
-        expect(put.page).toMatchObject({ ...identity, reports, documentRoot, nextCursor, serviceTime });
+        expect(put.page).toEqual({ ...put.page, ...identity, reports, documentRoot, nextCursor, serviceTime });
         expect(await store.find(identity.key)).toEqual(put.page);
       });
 
