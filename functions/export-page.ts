@@ -1,6 +1,7 @@
 /** The ExportPage function: fetches, stores and logs one page, or several while the invocation has time. */
 
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { sharedRecordKey } from '../lib/aws/dynamodb/items.ts';
 import { createDynamoSharedRecord } from '../lib/aws/dynamodb/shared-record.ts';
 import { startInvocationDeadline } from '../lib/aws/lambda/invocation-deadline.ts';
 import { functionPageStore } from '../lib/aws/lambda/page-store.ts';
@@ -71,9 +72,9 @@ function createServiceLimits(
 ): Pick<StepDependencies, 'slots' | 'rate'> {
   const { maxConcurrentPages: limit } = service;
   const rate = rateLimitOf(service);
-  const options = { client: dynamoDb, table: environment.table, service: environment.service, runtime };
-  const slots = () => createDynamoSharedRecord('slots', slotsRecord, options);
-  const rates = () => createDynamoSharedRecord('rate', rateRecord, options);
+  const options = { client: dynamoDb, table: environment.table, runtime };
+  const slots = () => createDynamoSharedRecord(sharedRecordKey(environment.service, 'slots'), slotsRecord, options);
+  const rates = () => createDynamoSharedRecord(sharedRecordKey(environment.service, 'rate'), rateRecord, options);
   return {
     slots: limit === undefined ? undefined : createPageSlots({ record: slots(), limit, runtime }),
     rate: rate === undefined ? undefined : createRequestRate({ record: rates(), limit: rate, runtime }),

@@ -57,9 +57,9 @@ interface ExpectedRoot {
 }
 
 /** The facts of a run when its pages are to be requested. */
-interface KnownPages extends Pick<Run, 'documentRoot'> {
-  /** The newest entry of each chain that was read. */
-  readonly logged: readonly LogEntry[];
+interface KnownPages extends Pick<Run, 'run' | 'documentRoot'> {
+  /** The root of a page that is logged. */
+  readonly logged: DocumentRoot | null;
 }
 
 /**
@@ -71,17 +71,17 @@ interface KnownPages extends Pick<Run, 'documentRoot'> {
 export function expectedRoot(
   definition: Pick<ExportDefinition, 'documentRoot'>,
   completed: Pick<ExportState, 'documentRoot'> | undefined,
-  run: KnownPages = { logged: [] },
+  run?: KnownPages,
 ): ExpectedRoot | undefined {
-  for (const page of run.logged) assertRootOfSettings(definition, page);
+  const { logged = null } = run ?? {};
+  if (run !== undefined) assertRootOfSettings(definition, { run: run.run, documentRoot: logged });
   const named = definition.documentRoot;
   if (named !== undefined) return { root: named, reason: `${kindOf(named).setting} names it` };
   if (completed?.documentRoot !== undefined) return rootOfCompletedRuns(completed.documentRoot);
-  if (run.documentRoot !== undefined) {
+  if (run?.documentRoot !== undefined) {
     return { root: run.documentRoot, reason: 'the run had it before it started over' };
   }
-  const root = run.logged.find(({ documentRoot }) => documentRoot !== null)?.documentRoot ?? null;
-  return root === null ? undefined : rootOfOtherSlice(root);
+  return logged === null ? undefined : rootOfOtherSlice(logged);
 }
 
 type DocumentOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;
@@ -157,7 +157,7 @@ function assertRootOfStored(
 
 function assertRootOfSettings(
   { documentRoot: named }: Pick<ExportDefinition, 'documentRoot'>,
-  { run, documentRoot: root }: LogEntry,
+  { run, documentRoot: root }: Pick<LogEntry, 'run' | 'documentRoot'>,
 ): void {
   if (named === undefined || root === null || root === named) return;
   throw new ExportError(
@@ -168,15 +168,18 @@ function assertRootOfSettings(
 }
 
 /**
- * Records a root in the state of the export: that of a slice of a run that is about to be published. `last` is the
- * newest entry of the slice.
+ * Records a root in the state of the export: that of the pages of a run that is about to be published.
  * @throws ContractError if completed runs have another root, unless the settings name that of this run
  * @throws ConfigurationError if the settings name another root
  */
-export function withRootOf(last: LogEntry, state: ExportState, definition: ExportDefinition): ExportState {
-  const { run, documentRoot: root } = last;
+export function withRootOf(
+  pages: Pick<LogEntry, 'run' | 'documentRoot'>,
+  state: ExportState,
+  definition: ExportDefinition,
+): ExportState {
+  const { run, documentRoot: root } = pages;
   const { documentRoot: recorded } = state;
-  assertRootOfSettings(definition, last);
+  assertRootOfSettings(definition, pages);
   if (root === null || root === recorded) return state;
   if (recorded !== undefined && definition.documentRoot === undefined) {
     const other = { found: root, expected: rootOfCompletedRuns(recorded) };

@@ -257,13 +257,12 @@ const slicesSchema = z.object({
    * `maxCursorRestarts`: the next start begins the slice from its beginning.
    */
   restarts: z.optional(z.record(text, count)),
-  /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
-  setAside: z.optional(z.readonly(z.array(z.object({ slice: ordinal, error: text, message: text })))),
+  /** Increases when slices start over, so that what was recorded of the progress before no longer counts. Absent: 0. */
+  generation: z.optional(count),
 });
 
 /** The slices of a run, as it began. Every attempt sees the same ones. */
 export type RunSlices = Stored<typeof slicesSchema>;
-export type SetAsideSlice = NonNullable<RunSlices['setAside']>[number];
 
 const failureSchema = z.object({
   error: text,
@@ -565,8 +564,11 @@ const endEntrySchema = z.object({
   run: runId,
   /** The number of the page that does not exist: one more than the slice has. */
   page: ordinal,
-  /** `last`: by its status, the response says that the page before was the last one. */
-  reason: z.literal('last'),
+  /**
+   * What the response says by its status. `last`: the page before was the last one. `gone`, `empty`: the slice has no
+   * page, as what it is of no longer exists, or has no reports.
+   */
+  reason: z.enum(['last', 'gone', 'empty']),
   status: z.int(),
   /** The cursor of the request. */
   cursor: z.nullable(cursor),
@@ -582,7 +584,7 @@ const endEntrySchema = z.object({
  * is that of the object that was logged: an object that replaces it has another.
  */
 export type PageEntry = Stored<typeof pageEntrySchema>;
-/** The end of a slice whose last page has a next cursor. It has no object in the store, and is no page of the run. */
+/** The end of a slice that has no page, or whose last page has a next cursor. It has no object, and is no page. */
 export type EndEntry = Stored<typeof endEntrySchema>;
 
 export const entrySchema = z.discriminatedUnion('kind', [pageEntrySchema, endEntrySchema]);
@@ -590,6 +592,35 @@ export const entrySchema = z.discriminatedUnion('kind', [pageEntrySchema, endEnt
 export type LogEntry = PageEntry | EndEntry;
 export type PageTiming = NonNullable<PageEntry['timing']>;
 export type CycleState = NonNullable<PageEntry['cycle']>;
+
+const setAsideSchema = z.object({ slice: ordinal, error: text, message: text });
+export type SetAsideSlice = Stored<typeof setAsideSchema>;
+
+/** What is known of the slices of a run, beside its state. It may be out of date. */
+export const progressSchema = z.object({
+  run: runId,
+  /** Of the run's slices. With another one, the record does not count. */
+  generation: count,
+  /** No slice with a higher number had begun. */
+  begun: count,
+  /** The slices up to `begun` that were not complete, without those that were set aside. */
+  open: z.readonly(z.array(ordinal)),
+  /** The slices that the newest attempt has not exported to their end. */
+  setAside: z.readonly(z.array(ordinal)),
+  /** Why they were not: at most ten, the oldest slices. */
+  failures: z.readonly(z.array(setAsideSchema)),
+  /** The totals of the complete slices. */
+  done: z.object(totals),
+  /** How many of them have no page. */
+  withoutPages: count,
+  /** The root of a page of the run. */
+  documentRoot: z.nullable(documentRoot),
+  /** When the newest page was logged. */
+  loggedAt: z.nullable(instant),
+});
+
+/** The progress of a run with several slices. */
+export type ProgressRecord = Stored<typeof progressSchema>;
 
 export const latestSchema = z.pick(z.object(common), {
   export: true,
@@ -610,24 +641,14 @@ export interface LoopState {
   readonly executionNumber: number;
   /** The page to export next; of a run with several slices, one more than it has. */
   readonly page: number;
-  /** Set if the run has several slices. */
-  readonly slices?: WalkedSlices | undefined;
+  /** How many slices the run has, if it has several. */
+  readonly slices?: number | undefined;
   /** Iterations of this execution so far. One with a Wait state counts twice. */
   readonly iterations: number;
   /** Consecutive Wait states before this iteration. */
   readonly waits: number;
   /** The delays since the last logged page. */
   readonly delays?: Delays;
-}
-
-/** How far the slices of a run have come, so that not every log need be read. It may be out of date. */
-export interface WalkedSlices {
-  /** Slices with a higher number have no page yet, unless this is out of date. */
-  readonly begun: number;
-  /** The slices up to `begun` that have not reached their last page. */
-  readonly open: readonly number[];
-  /** The totals of the others up to `begun`. */
-  readonly done: RunTotals;
 }
 
 /** The limits of one invocation. */

@@ -16,6 +16,7 @@ import type {
   LogEntry,
   PageEntry,
   PageTiming,
+  ProgressRecord,
   Run,
   RunId,
   RunRef,
@@ -31,7 +32,7 @@ export interface ReportService {
   /**
    * Sends one request and passes the page's bytes to `sink`. Resolves once the response is complete, `sink` has all of
    * it and, for XML, it is a single well-formed UTF-8 document. If it rejects, the page must not be stored. Resolves to
-   * an end, without calling `sink`, if the response to a cursor says that the page before was the last one. Does not
+   * an end, without calling `sink`, if the response says that there is no such page. Does not
    * retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for
    * a proxy.
    *
@@ -93,8 +94,8 @@ export interface ReceivedPage extends Pick<
   readonly excerpt: () => string;
 }
 
-/** A response to a cursor that is no page: the page before was the last one. */
-export interface ReceivedEnd extends Pick<EndEntry, 'kind' | 'status'> {}
+/** A response that is no page. After a cursor, the page before was the last one; without one, there is no page. */
+export interface ReceivedEnd extends Pick<EndEntry, 'kind' | 'status' | 'reason'> {}
 
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
 export interface PageStore {
@@ -171,12 +172,35 @@ export interface PageLog {
   last(chain: ChainRef): Promise<LogEntry | undefined>;
   /** The entries of the slice in page order, streamed. */
   entries(chain: ChainRef): AsyncIterable<LogEntry>;
-  /** The highest number of a slice that has an entry; 0 if none has. */
-  lastSlice(run: RunRef): Promise<number>;
+  /** All entries of slices after `after`, streamed: by slice, the newest attempt first, and page. */
+  runEntries(run: RunRef, after?: number): AsyncIterable<LogEntry>;
+  /** How far the newest run of a state has come. A write of it may be lost. */
+  progress(stateName: string): SharedRecord<ProgressRecord>;
   /** For operators' commands: the states of bounded runs of the export, by their names. */
   boundedStates(exportName: string): AsyncIterable<ExportState>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries expire in any order. */
   mayHaveExpired(loggedAt: Instant): boolean;
+}
+
+/**
+ * A small record that several processes share: the progress of a run, the slots of a service, its rate. Reads are
+ * strongly consistent.
+ */
+export interface SharedRecord<Content> {
+  /** A damaged record must not stop the exports: it counts as one without content. */
+  read(): Promise<Versioned<Content>>;
+  /**
+   * Compare-and-set: writes `content` only if the record is still the one that was read. Resolves to the new record;
+   * undefined if it was not written.
+   */
+  replace(read: Versioned<Content>, content: Content): Promise<Versioned<Content> | undefined>;
+}
+
+export interface Versioned<Content> {
+  /** Changes with each write. Undefined: there is no record, or it is damaged. */
+  readonly revision: string | undefined;
+  /** Undefined: there is no record, or it is damaged. */
+  readonly content: Content | undefined;
 }
 
 /** Pages that follow from each other: those of one attempt of a slice, or of a run with one slice. */

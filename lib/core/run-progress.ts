@@ -1,20 +1,31 @@
-/** How far a run has come: the newest log entry of each of its slices. */
+/**
+ * How far a run has come: the newest log entry of each slice that is not complete, and the totals of the others.
+ *
+ * What is known of a run with several slices is kept in a record beside the state, so that nothing reads the log of
+ * every slice. The record may be out of date: then slices that it calls open are complete, or slices after `begun` have
+ * begun. So both are read.
+ */
 
+import { isDeepStrictEqual } from 'node:util';
+import { stateNameOfRun } from './bounded-runs.ts';
 import { concurrentReads, mapConcurrently } from './concurrency.ts';
 import {
   type EndEntry,
+  type Instant,
   type LogEntry,
   type LoopState,
   type PageEntry,
+  type ProgressRecord,
   type Run,
-  type RunTotals,
+  type RunRef,
+  type RunSlices,
   sumTotals,
   totalsOf,
-  type WalkedSlices,
   zeroTotals,
 } from './model.ts';
-import type { PageLog, SliceCounts } from './ports.ts';
-import { type Slice, sliceCountOf, type SlicedPeriod, sliceOf } from './slices.ts';
+import type { PageLog, SliceCounts, Versioned } from './ports.ts';
+import { numberOf, type Slice, sliceCountOf, sliceOf } from './slices.ts';
+import { epochMsOf } from './timestamps.ts';
 
 export interface SliceProgress {
   readonly slice: Slice;
@@ -27,65 +38,174 @@ export interface OpenSlice extends SliceProgress {
   readonly last: PageEntry | undefined;
 }
 
-export interface RunProgress {
-  /** The slices that have begun, or may have, the oldest first; without those that were known to be complete. */
-  readonly slices: readonly SliceProgress[];
-  /** No slice after this one has begun. */
-  readonly begun: number;
+type RunTotals = ProgressRecord['done'];
+
+/** Which open slices have failed, and why. */
+type Failed = Pick<ProgressRecord, 'setAside' | 'failures'>;
+
+/** What is known of the complete slices. */
+type Known = Omit<ProgressRecord, 'run' | 'generation' | 'open' | keyof Failed>;
+
+export interface RunProgress extends Known, Failed {
+  /** The slices up to `begun` that are not complete, the oldest first. */
+  readonly open: readonly OpenSlice[];
   readonly counts: SliceCounts;
+  /** Of all slices. */
   readonly totals: RunTotals;
-  /** The totals of the slices that are complete. */
-  readonly done: RunTotals;
-  /** The totals of the complete slices that are not in `slices`. */
-  readonly unread: RunTotals;
   /** The newest page of a run with one slice, if it has a page, and its end is not an entry of its own. */
   readonly last: PageEntry | undefined;
-  /** Whether every slice has its last page. */
+  /** Whether every slice is complete. */
   readonly isComplete: boolean;
+  /** The record as it was read. */
+  readonly record: Versioned<ProgressRecord>;
 }
 
-const nothingKnown: WalkedSlices = { begun: 0, open: [], done: zeroTotals };
+const noRecord: Versioned<ProgressRecord> = { revision: undefined, content: undefined };
+const nothingKnown: Known = {
+  begun: 0,
+  done: zeroTotals,
+  withoutPages: 0,
+  documentRoot: null,
+  loggedAt: null,
+};
+const nothingRecorded = { ...nothingKnown, open: [], setAside: [], failures: [] };
 
-/** `known` is how far the run had come: slices that were complete are not read again. */
-export async function readProgress(
-  log: Pick<PageLog, 'last' | 'lastSlice'>,
-  run: SlicedPeriod,
-  known = nothingKnown,
-): Promise<RunProgress> {
-  const newest = run.slices === undefined ? 1 : Math.min(run.slices.count, await log.lastSlice(run));
-  const begun = Math.max(known.begun, newest);
-  const unknown = Array.from({ length: begun - known.begun }, (_, index) => known.begun + index + 1);
-  const slices = await mapConcurrently([...known.open, ...unknown], concurrentReads, async (number) => {
-    const slice = sliceOf(run, number);
-    return { slice, last: await log.last(slice) };
-  });
-  return progressOf(run, begun, slices, known.done);
+/** The slices of a run while their entries are read or logged. Adds up those that are complete. */
+export class WalkedSlices {
+  readonly #run: Run;
+  readonly #open = new Map<number, OpenSlice>();
+  #known: Known;
+  #last: LogEntry | undefined;
+
+  constructor(run: Run, known: Known = nothingKnown, open: readonly OpenSlice[] = []) {
+    this.#run = run;
+    this.#known = known;
+    for (const each of open) this.#open.set(numberOf(each.slice), each);
+  }
+
+  /** Sets the newest entry of a slice. Slices before it of which nothing is known have no page. */
+  set(progress: SliceProgress): void {
+    const { slice, last } = progress;
+    const number = numberOf(slice);
+    for (let before = this.#known.begun + 1; before < number; before += 1) {
+      this.#open.set(before, { slice: sliceOf(this.#run, before), last: undefined });
+    }
+    const { begun, documentRoot, loggedAt } = this.#known;
+    this.#last = last;
+    this.#known = {
+      ...this.#known,
+      begun: Math.max(begun, number),
+      documentRoot: documentRoot ?? last?.documentRoot ?? null,
+      loggedAt: last === undefined || isBefore(last.loggedAt, loggedAt) ? loggedAt : last.loggedAt,
+    };
+    if (isOpen(progress)) this.#open.set(number, progress);
+    else this.#complete(number, totalsOf(last));
+  }
+
+  #complete(number: number, totals: RunTotals): void {
+    const { done, withoutPages } = this.#known;
+    this.#open.delete(number);
+    this.#known = {
+      ...this.#known,
+      done: sumTotals([done, totals]),
+      withoutPages: withoutPages + (totals.pages === 0 ? 1 : 0),
+    };
+  }
+
+  /** Takes time in proportion to the open slices. */
+  get(failed: Failed = { setAside: [], failures: [] }, record = noRecord): RunProgress {
+    const { begun, done } = this.#known;
+    const open = [...this.#open.values()].sort((one, other) => numberOf(one.slice) - numberOf(other.slice));
+    const count = sliceCountOf(this.#run);
+    return {
+      ...this.#known,
+      ...failed,
+      open,
+      counts: { done: begun - open.length, count },
+      totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
+      last: this.#run.slices === undefined ? (open[0]?.last ?? pageOf(this.#last)) : undefined,
+      isComplete: begun === count && open.length === 0,
+      record,
+    };
+  }
 }
+
+const isBefore = (one: Instant, other: Instant | null): boolean => other !== null && epochMsOf(one) < epochMsOf(other);
+
+/** The progress of a run of which no slice has begun. */
+export const noProgress = (run: Run): RunProgress => new WalkedSlices(run).get();
+
+type ProgressLog = Pick<PageLog, 'last' | 'runEntries' | 'progress'>;
 
 /**
- * The progress of `run`, of whose slices `begun` have begun: those in `slices`, and complete ones with the totals
- * `unread`.
+ * Reads how far the run has come: its record, the log of the slices that it calls open, and all entries of the slices
+ * after those. Without a valid record, these are all entries of the run.
  */
-export function progressOf(
-  run: SlicedPeriod,
-  begun: number,
-  slices: readonly SliceProgress[],
-  unread = zeroTotals,
-): RunProgress {
-  const count = sliceCountOf(run);
-  const open = slices.filter(isOpen);
-  const complete = slices.filter(({ last }) => endsChain(last));
-  const done = sumTotals([unread, ...complete.map(({ last }) => totalsOf(last))]);
-  return {
-    slices,
-    begun,
-    counts: { done: begun - open.length, count },
-    totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
-    done,
-    unread,
-    last: run.slices === undefined ? pageOf(slices[0]?.last) : undefined,
-    isComplete: begun === count && open.length === 0,
-  };
+export async function readProgress(log: ProgressLog, run: Run): Promise<RunProgress> {
+  if (run.slices === undefined) {
+    const walked = new WalkedSlices(run);
+    walked.set(await readSlice(log, run, 1));
+    return walked.get();
+  }
+  const record = await log.progress(stateNameOfRun(run)).read();
+  const { content } = record;
+  const isValid = content?.run === run.run && content.generation === generationOf(run.slices);
+  const known = isValid ? content : nothingRecorded;
+  const numbers = [...known.open, ...known.setAside];
+  const open = await mapConcurrently(numbers, concurrentReads, (number) => readSlice(log, run, number));
+  const walked = new WalkedSlices(run, knownOf(known), open.filter(isOpen));
+  for (const each of open) if (!isOpen(each)) walked.set(each);
+  for await (const entry of newestEntries(log, run, known.begun)) {
+    walked.set({ slice: sliceOf(run, entry.slice ?? 1), last: entry });
+  }
+  return walked.get({ setAside: known.setAside, failures: known.failures }, record);
+}
+
+async function readSlice(log: Pick<PageLog, 'last'>, run: Run, number: number): Promise<SliceProgress> {
+  const slice = sliceOf(run, number);
+  return { slice, last: await log.last(slice) };
+}
+
+const knownOf = ({ begun, done, withoutPages, documentRoot, loggedAt }: Known): Known => ({
+  begun,
+  done,
+  withoutPages,
+  documentRoot,
+  loggedAt,
+});
+
+export const generationOf = ({ generation = 0 }: Pick<RunSlices, 'generation'>): number => generation;
+
+/** The record of the progress; undefined if it is the one that was read. */
+export function recordOf(run: Run, progress: RunProgress): ProgressRecord | undefined {
+  const { setAside, failures, loggedAt } = progress;
+  const numbers = progress.open.map(({ slice }) => numberOf(slice));
+  // If the proof of the bounds fails, no slice has begun.
+  const failed = new Set(setAside).intersection(new Set(numbers));
+  const of = { run: run.run, generation: generationOf(run.slices ?? {}), ...knownOf(progress) };
+  const open = numbers.filter((number) => !failed.has(number));
+  const record = { ...of, open, setAside: [...failed], failures };
+  // It would only be newer by the time of a page of an open slice, which is read anyway.
+  const isSame = isDeepStrictEqual({ ...progress.record.content, loggedAt }, record);
+  return isSame ? undefined : record;
+}
+
+const pageOf = (entry: LogEntry | undefined): PageEntry | undefined => (entry?.kind === 'page' ? entry : undefined);
+
+/** The entries of slices after `after`, each in its newest attempt: by slice and page. */
+export async function* newestEntries(
+  log: Pick<PageLog, 'runEntries'>,
+  { slices, ...run }: RunRef & Pick<Partial<Run>, 'slices'>,
+  after = 0,
+): AsyncGenerator<LogEntry> {
+  let slice: number | undefined;
+  let attempt = 1;
+  for await (const entry of log.runEntries(run, after)) {
+    // The newest attempt comes first. One that has begun may have no page yet.
+    if (entry.slice !== slice) attempt = Math.max(entry.attempt ?? 1, slices?.attempts?.[entry.slice ?? 1] ?? 1);
+    slice = entry.slice;
+    if (entry.attempt === attempt) yield entry;
+  }
 }
 
 /** The newest entry of a complete chain: its last page, or the end after its last page. */
@@ -97,13 +217,6 @@ export const endsChain = (entry: LogEntry | undefined): entry is ChainEnd =>
 
 export const isOpen = (progress: SliceProgress): progress is OpenSlice => !endsChain(progress.last);
 
-const pageOf = (entry: LogEntry | undefined): PageEntry | undefined => (entry?.kind === 'page' ? entry : undefined);
-
-/** The progress as the payload of the state machine has it. */
-export function walkedSlices({ slices, begun, done }: RunProgress): WalkedSlices {
-  return { begun, open: slices.filter(isOpen).map(({ slice }) => slice.slice ?? 1), done };
-}
-
 /** The loop state of the run, without what one execution counts. */
 export const loopOf = (
   stateName: string,
@@ -114,5 +227,5 @@ export const loopOf = (
   run: run.run,
   executionNumber: run.executionNumber,
   page: progress.totals.pages + 1,
-  slices: run.slices && walkedSlices(progress),
+  slices: run.slices?.count,
 });

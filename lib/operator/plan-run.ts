@@ -3,8 +3,8 @@
 import { isExportError } from '../core/errors.ts';
 import { type ExportState, emptyState, type Run } from '../core/model.ts';
 import type { PageRequest, StoreReader } from '../core/ports.ts';
-import { endsChain, type RunProgress } from '../core/run-progress.ts';
-import { slicesOf } from '../core/slices.ts';
+import type { OpenSlice, RunProgress } from '../core/run-progress.ts';
+import { sliceCountOf, sliceOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
 import { type Decision, decide } from '../core/start/decide.ts';
@@ -103,12 +103,9 @@ async function findNextPage(
   progress: RunProgress,
 ): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
   const { request, startedAt: begunAt } = run;
-  const newest = new Map(progress.slices.map(({ slice, last }) => [slice.slice, last]));
   let unlogged = 0;
-  for (const ref of slicesOf(run)) {
+  for (const { slice: ref, last } of unfinishedSlices(run, progress)) {
     const { slice, since, until } = ref;
-    const last = newest.get(slice);
-    if (endsChain(last)) continue;
     let page = last?.page ?? 0;
     let cursor = last?.nextCursor ?? null;
     while (page === 0 || cursor !== null) {
@@ -123,4 +120,12 @@ async function findNextPage(
     }
   }
   return { next: undefined, unlogged };
+}
+
+/** The slices that are not complete, the oldest first. */
+function* unfinishedSlices(run: Run, { open, begun }: RunProgress): Generator<OpenSlice> {
+  yield* open;
+  for (let number = begun + 1; number <= sliceCountOf(run); number += 1) {
+    yield { slice: sliceOf(run, number), last: undefined };
+  }
 }

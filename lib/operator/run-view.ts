@@ -23,7 +23,7 @@ import { manifestKey, runFolder, runLocation, runsPrefix, startOf } from '../cor
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader, RunSummary } from '../core/storage/published-schemas.ts';
 import { foldersIn } from '../core/storage/run-list.ts';
-import { epochMsOf, instantOf } from '../core/timestamps.ts';
+import { epochMsOf } from '../core/timestamps.ts';
 import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadableExport } from './target.ts';
 import type { Incident } from '../aws/step-functions/history.ts';
 
@@ -346,7 +346,6 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
   const { log, executions } = target;
   const { export: name, run, since, until, bounded, startedAt, lastFailure, request, execution } = active;
   const [progress, status] = await Promise.all([readProgress(log, active), executions.status(execution)]);
-  const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
   const view = aView({
     export: name,
     run,
@@ -355,9 +354,9 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
     since,
     until,
     bounded,
-    slices: active.slices === undefined ? null : { ...progress.counts, setAside: active.slices.setAside ?? [] },
+    slices: active.slices === undefined ? null : { ...progress.counts, setAside: progress.failures },
     startedAt,
-    lastPageAt: logged.length === 0 ? null : instantOf(Math.max(...logged)),
+    lastPageAt: progress.loggedAt,
     request: requestOf(request, filterOf(request, since)),
     lastFailure: lastFailure ?? null,
   });

@@ -20,8 +20,7 @@ import {
   zeroTotals,
 } from '../core/model.ts';
 import type { ChainRef, PageLog, StoreReader } from '../core/ports.ts';
-import { readProgress } from '../core/run-progress.ts';
-import { storedEntries } from '../core/steps/inventory.ts';
+import { readPlaced, storedEntries } from '../core/steps/inventory.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
   latestKey,
@@ -34,9 +33,10 @@ import {
   startOf,
   summaryKey,
 } from '../core/storage/keys.ts';
-import { chainProblem, serviceTimes } from '../core/storage/manifest.ts';
+import { chainProblem } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
 import type { ManifestPage } from '../core/storage/published-schemas.ts';
+import { serviceTimes } from '../core/storage/run-content.ts';
 
 export interface VerifyDependencies {
   readonly store: StoreReader;
@@ -94,12 +94,11 @@ export async function verifyRun(deps: VerifyDependencies, published: PublishedRu
 /** Checks a run that is not published as FinishRun does before it publishes. Its pages are not read. */
 export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): Promise<VerifiedRun> {
   const findings = new Findings();
-  const { slices } = await readProgress(deps.log, run);
-  const last = slices.flatMap((slice) => slice.last ?? []);
+  const placed = await readPlaced(deps.log, run);
   let totals = zeroTotals;
   let previous: LogEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
-  for await (const entry of findings.readable(storedEntries(deps, run, last, { unfinished: true }))) {
+  for await (const entry of findings.readable(storedEntries(deps, run, placed, { unfinished: true }))) {
     const problem = chainProblem(run, previous?.slice === entry.slice ? previous : undefined, entry, root);
     if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
     previous = entry;
@@ -361,7 +360,7 @@ function verifyHeader(
     key: manifest,
     startedAt: startOf(header.run),
     totals,
-    ...(known.length === slices.length ? serviceTimes({ slices: known }) : {}),
+    ...(known.length === slices.length ? serviceTimes(known) : {}),
     sliceCount: slices.length,
     slices:
       header.slices &&

@@ -2,8 +2,8 @@ import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
 import { finishRunEphemeralStorageMebibytes, functionLimits } from '../../lib/cdk/function-limits.ts';
 import { reportExportService } from '../../lib/service/api/report-export-service.ts';
-import { zeroTotals } from '../../lib/core/model.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
+import { foldContent } from '../../lib/core/storage/run-content.ts';
 import { manifestChunks } from '../../lib/core/storage/manifest.ts';
 import { aPageEntry, aRun, at, collect } from '../support/builders.ts';
 
@@ -52,7 +52,9 @@ it('FinishRun has ephemeral storage for the manifest of two million pages with c
   };
   const key = pageKey(run, { page: 1 });
   const page = aPageEntry({ export: run.export, run: run.run, page: 1, key, cursor: null, nextCursor: null });
-  const content = { totals: zeroTotals, slices: [{ first: page, last: page }] };
+  const folded = foldContent(run);
+  folded.add(page, page);
+  const content = folded.content();
   const [, line = ''] = await collect(manifestChunks(run, content, Readable.from([page])));
   expect(finishRunEphemeralStorageMebibytes * mebibyte).toBeGreaterThan(2_000_000 * (line.length + 4_096 + 20));
 });

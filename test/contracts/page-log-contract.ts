@@ -25,6 +25,7 @@ import {
   aCursor,
   aFullRun,
   anAbandonedRun,
+  aProgressRecord,
   anEndEntry,
   anExportName,
   anExportRequest,
@@ -54,6 +55,8 @@ export interface PageLogContractOptions {
   /** The length of the long run: more entries than the storage returns at once. */
   readonly manyEntries?: number;
 }
+
+const bounds = { since: at('2020-01-01T00:00:00Z'), until: at('2020-01-26T00:00:00Z') };
 
 export function pageLogContract(
   name: string,
@@ -336,24 +339,52 @@ export function pageLogContract(
           expect(await log.last(ref)).toEqual(entries.at(-1));
           expect(entries.at(-1)?.page).toBe(index + 1);
         }
-        expect(await log.lastSlice({ export: exportName, run })).toBe(10);
+        const newestFirst = (one: LogEntry, other: LogEntry) =>
+          (one.slice ?? 0) - (other.slice ?? 0) || (other.attempt ?? 0) - (one.attempt ?? 0) || one.page - other.page;
+        const inSlices = logged.filter(({ slice }) => slice !== undefined).toSorted(newestFirst);
+        expect(await collect(log.runEntries({ export: exportName, run }))).toEqual(inSlices);
+        expect(await collect(log.runEntries({ export: exportName, run }, 1))).toEqual(
+          inSlices.filter(({ slice = 0 }) => slice > 1),
+        );
         expect(await log.last({ export: exportName, run, ...ofSlice(3, 1) })).toBeUndefined();
       });
 
-      it('knows the highest slice that has a page', async () => {
+      it('streams thousands of slices in order, and none of another run', async () => {
         const ref = { export: anExportName(), run: aRunId() };
-        expect(await log.lastSlice(ref)).toBe(0);
         await log.append(aPageEntry({ ...ref, run: asRunId(`${ref.run}0`), ...ofSlice(7, 1), page: 1 }));
         await log.append(aPageEntry({ ...ref, page: 1 }));
-        expect(await log.lastSlice(ref)).toBe(0);
-        for (const slice of [9, 1_000, 99]) await log.append(aPageEntry({ ...ref, ...ofSlice(slice, 1), page: 1 }));
-        expect(await writer(1).lastSlice(ref)).toBe(1_000);
+        expect(await collect(log.runEntries(ref))).toEqual([]);
+        const slices = [...Array.from({ length: 1_100 }, (_, index) => index + 1), 99_999, 100_000, 999_999];
+        await mapConcurrently(slices.toReversed(), writers, (slice) =>
+          writer(slice).append(aPageEntry({ ...ref, ...ofSlice(slice, 1), page: 1 })),
+        );
+        expect((await collect(log.runEntries(ref))).map(({ slice }) => slice)).toEqual(slices);
+        expect((await collect(writer(1).runEntries(ref, 1_100))).map(({ slice }) => slice)).toEqual([
+          99_999, 100_000, 999_999,
+        ]);
       });
     });
 
-    describe('states of bounded runs', () => {
-      const bounds = { since: at('2020-01-01T00:00:00Z'), until: at('2020-01-26T00:00:00Z') };
+    it('keeps the progress of each state, and replaces only the one that was read', async () => {
+      const [one, other] = [anExportName(), anExportName()];
+      const names = [one, other, boundedStateName(one, bounds)];
+      const record = aProgressRecord();
+      for (const [index, name] of names.entries()) {
+        const read = await log.progress(name).read();
+        expect(read.content).toBeUndefined();
+        await log.progress(name).replace(read, { ...record, begun: index });
+      }
+      for (const [index, name] of names.entries()) {
+        const read = await writer(1).progress(name).read();
+        expect(read.content).toEqual({ ...record, begun: index });
+        expect((await log.progress(name).replace(read, record))?.content).toEqual(record);
+        expect(await writer(1).progress(name).replace(read, record)).toBeUndefined();
+      }
+      expect(await collect(log.boundedStates(one))).toEqual([]);
+      expect(await log.exportState(one)).toBeUndefined();
+    });
 
+    describe('states of bounded runs', () => {
       it('keeps a state for each, apart from that of the export, and lists hundreds of them', async () => {
         const exportName = anExportName();
         const hourAfter = (hours: number) => instantOf(epochMsOf(bounds.since) + hours * 3_600_000);

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { type SlotsRecord, slotsRecord } from '../../lib/core/slots/page-slots.ts';
-import type { SharedRecord, Versioned } from '../../lib/core/slots/shared-record.ts';
+import type { SharedRecord, Versioned } from '../../lib/core/ports.ts';
 
 export const someSlots: SlotsRecord = { holders: [{ id: '0123456789abcdef', expiresAt: 1_795_141_860 }] };
 const noSlots: SlotsRecord = { holders: [] };

@@ -375,7 +375,7 @@ describe('verifying a run with several slices', () => {
 
   it('finds nothing, and notes the pages of an earlier attempt', async () => {
     const bench = await aSlicedRun();
-    expect([...bench.store.objects.keys()].filter((key) => key.includes('/page-0002-'))).toHaveLength(1);
+    expect([...bench.store.objects.keys()].filter((key) => key.includes('/page-000002-'))).toHaveLength(1);
     const verified = await verifySliced(bench);
     expect(verified).toMatchObject({ findings: [], pages: 4, reports: 8 });
     expect(verified.notes).toEqual([
@@ -401,14 +401,18 @@ describe('verifying a run with several slices', () => {
     ],
     [
       'manifest.json',
-      /line 2 has the key .*page-0001-000002\.xml", not/,
+      /line 2 has the key .*page-000001-000002\.xml", not/,
       replaced('"page":2,"slice":1', '"page":2,"slice":2'),
     ],
     ['manifest.json', /page in line 3 has the slice 3, not 2$/, replaced(/"slice":2/g, '"slice":3')],
     ['manifest.json', /the sliceCount 2, not 1$/, replaced(/,\n.*"page":3.*\n.*"page":4.*/, '')],
-    ['manifest.json', /line 4 has the key .*page-0002-000002\.xml/, replaced('page-0002.2-000002', 'page-0002-000002')],
-    ['page-0001-000003.xml', /page-0001-000003\.xml exists, but/, added],
-    ['page-0001.2-000002.xml', /page-0001\.2-000002\.xml exists, but/, added],
+    [
+      'manifest.json',
+      /line 4 has the key .*page-000002-000002\.xml/,
+      replaced('page-000002.2-000002', 'page-000002-000002'),
+    ],
+    ['page-000001-000003.xml', /page-000001-000003\.xml exists, but/, added],
+    ['page-000001.2-000002.xml', /page-000001\.2-000002\.xml exists, but/, added],
     ['bounded.json', /bounded\.json is missing/, deleted],
   ])('reports a change of %s: %s', async (ends, finding, change) => {
     const bench = await aSlicedRun();

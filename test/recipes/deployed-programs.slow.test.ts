@@ -166,7 +166,7 @@ describe('the function that copies runs', () => {
 
   it('copies the pages of slices that the manifest names, and does not read those that are copied', async () => {
     const server = openAws(undefined, slicedPages);
-    server.put(`source/p/${folder}/page-0002-000001.xml`, 'of the first attempt');
+    server.put(`source/p/${folder}/page-000002-000001.xml`, 'of the first attempt');
     const [first] = slicedPages;
     server.put(`copies/${first?.entry.key}`, first?.body ?? '');
     expect(await invoke('aws/copy-run.ts')).toEqual([run.run]);

@@ -147,9 +147,9 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     const bounded = await boundedRun();
     const second = await run('--since', '2026-10-15T00:00:00Z', '--parallel', '2', '--slice', 'P30D', 'compressed');
     expect(second.manifest.pages.map(({ key }) => basename(key)).slice(0, 3)).toEqual([
-      'page-0001-000001.xml.gz',
-      'page-0002-000001.xml.gz',
-      'page-0002-000002.xml.gz',
+      'page-000001-000001.xml.gz',
+      'page-000002-000001.xml.gz',
+      'page-000002-000002.xml.gz',
     ]);
     const abandoned = await abandonRun(first);
     await cp(join(out, first.folder, 'run.json'), join(out, abandoned, 'run.json.bak'));

@@ -17,6 +17,7 @@ import {
   type Instant,
   type LatestPointer,
   type PageEntry,
+  type ProgressRecord,
   type PageTiming,
   type Run,
   type RunId,
@@ -126,6 +127,22 @@ export function aRun(overrides: Partial<Run> = {}): Run {
   };
 }
 
+export function aProgressRecord(overrides: Partial<ProgressRecord> = {}): ProgressRecord {
+  return {
+    run: aRunId(),
+    generation: 0,
+    begun: 5,
+    open: [4, 5],
+    setAside: [2],
+    failures: [{ slice: 2, error: 'ContractError', message: 'no XML' }],
+    done: { pages: 7, reports: null, bytes: 700 },
+    withoutPages: 0,
+    documentRoot: asDocumentRoot('reports'),
+    loggedAt: at('2026-11-20T02:00:09.123Z'),
+    ...overrides,
+  };
+}
+
 /** A run with all optional fields and a request with unusual values, to test that a store keeps them. */
 export function aFullRun(overrides: Partial<Run> = {}): Run {
   return aRun({
@@ -138,7 +155,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
       parallel: 4,
       attempts: { 3: 2 },
       restarts: { 3: 1 },
-      setAside: [{ slice: 2, error: 'ContractError', message: 'no XML' }],
+      generation: 2,
     },
     request: anExportRequest({
       source: 'https://service.example/api',

@@ -30,6 +30,12 @@ export type SharedRecordName = 'slots' | 'rate' | 'secret';
 export const sharedRecordKey = (service: string, name: SharedRecordName): ItemKey =>
   keyOf(`${service}/#${name}`, 'state');
 
+/** How far the newest run of a state has come. */
+export function progressKey(service: string, stateName: string): ItemKey {
+  const { pk, sk } = stateKey(service, stateName);
+  return keyOf(pk.S, `progress#${sk.S}`);
+}
+
 /** Has the digest of the secret that was stored last. */
 export const storedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'stored');
 
@@ -53,21 +59,32 @@ export const entryKey = (service: string, entry: ChainRef & Pick<LogEntry, 'page
 /** The common prefix of the sort keys of a run's entries. A run ID has no `#`, so no other run shares it. */
 const runPrefix = ({ run }: Pick<RunRef, 'run'>): string => `run#${run}#`;
 /** The common prefix of the sort keys of all entries of a sliced run. */
-export const slicesPrefix = (run: Pick<RunRef, 'run'>): string => `${runPrefix(run)}slice#`;
+const slicesPrefix = (run: Pick<RunRef, 'run'>): string => `${runPrefix(run)}slice#`;
 
-/** The common prefix of a chain's entries. Four digits, so that entries sort by slice. */
+/** More than any attempt. */
+const maxAttempts = 1_000_000;
+const sixDigits = (number: number): string => String(number).padStart(6, '0');
+
+/** The beginning of the sort keys of a slice. Six digits, so that entries sort by slice. */
+const slicePrefix = (run: Pick<RunRef, 'run'>, slice: number): string => `${slicesPrefix(run)}${sixDigits(slice)}`;
+
+/** All entries of slices with a number above `after` have sort keys between these two. */
+export const slicesAfter = (run: Pick<RunRef, 'run'>, after: number) =>
+  ({ from: slicePrefix(run, after + 1), to: `${slicesPrefix(run)}~` }) as const;
+
+/** The common prefix of a chain's entries. Attempts count down, so that the newest one of a slice sorts first. */
 export const entriesPrefix = ({ run, slice, attempt }: Pick<ChainRef, 'run' | 'slice' | 'attempt'>): string =>
   slice === undefined
     ? `${runPrefix({ run })}page#`
-    : `${slicesPrefix({ run })}${String(slice).padStart(4, '0')}.${attempt}#page#`;
+    : `${slicePrefix({ run }, slice)}.${sixDigits(maxAttempts - (attempt ?? 1))}#page#`;
 
-const entrySortKey = /^run#([^#]+)#(?:slice#(\d{4})\.(\d+)#)?page#(\d{12})$/;
+const entrySortKey = /^run#([^#]+)#(?:slice#(\d{6})\.(\d{6})#)?page#(\d{12})$/;
 
 /** The page in the sort key of an entry; undefined if the sort key is malformed. */
 export function pageInSortKey(sk: string | undefined): (Omit<ChainRef, 'export'> & Pick<LogEntry, 'page'>) | undefined {
   const [, run, slice, attempt, page] = entrySortKey.exec(sk ?? '') ?? [];
   if (run === undefined) return undefined;
-  const ref = slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) };
+  const ref = slice === undefined ? {} : { slice: Number(slice), attempt: maxAttempts - Number(attempt) };
   return { run: asRunId(run), ...ref, page: Number(page) };
 }
 

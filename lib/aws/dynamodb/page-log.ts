@@ -8,11 +8,12 @@
 
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
 import type { PageLog, Runtime } from '../../core/ports.ts';
-import { asRunId } from '../../core/model.ts';
+import { asRunId, progressSchema } from '../../core/model.ts';
 import { parseExportState, parseLogEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
 import { conditionalWrites } from './conditional-writes.ts';
+import { createDynamoSharedRecord } from './shared-record.ts';
 import {
   boundedInSortKey,
   boundedPrefix,
@@ -21,7 +22,8 @@ import {
   pageInSortKey,
   partitionOf,
   recordIn,
-  slicesPrefix,
+  progressKey,
+  slicesAfter,
   stateKey,
   toEntryItem,
   toStateItem,
@@ -78,15 +80,17 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
       return item && parseEntry(chain.export, item);
     },
 
-    async lastSlice(run) {
-      const item = await lastItem(options, run.export, slicesPrefix(run));
-      return (item && pageInSortKey(item.sk?.S)?.slice) ?? 0;
-    },
-
     async *entries(chain) {
       const items = itemsOf(options, chain.export, entriesPrefix(chain));
       for await (const item of items) yield parseEntry(chain.export, item);
     },
+
+    async *runEntries(run, after = 0) {
+      const items = itemsOf(options, run.export, slicesAfter(run, after));
+      for await (const item of items) yield parseEntry(run.export, item);
+    },
+
+    progress: (stateName) => createDynamoSharedRecord(progressKey(service, stateName), progressSchema, options),
 
     mayHaveExpired: (loggedAt) => runtime.now() >= epochMsOf(loggedAt) + retentionDays * 86_400_000,
 
@@ -100,21 +104,26 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
 
 type Table = Pick<DynamoPageLogOptions, 'client' | 'table' | 'service'>;
 
-/** The items of an export whose sort keys begin with `prefix`: one request. */
+/** A common prefix of sort keys, or the first and the last one. */
+type SortKeys = string | { readonly from: string; readonly to: string };
+
+/** The items of an export with these sort keys: one request. */
 const queryItems = (
   { client, table, service }: Table,
   exportName: string,
-  prefix: string,
+  keys: SortKeys,
   options: Partial<QueryCommandInput>,
 ) =>
   client.send(
     new QueryCommand({
       TableName: table,
       ConsistentRead: true,
-      KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
+      KeyConditionExpression: `pk = :pk AND ${typeof keys === 'string' ? 'begins_with(sk, :prefix)' : 'sk BETWEEN :from AND :to'}`,
       ExpressionAttributeValues: {
         ':pk': { S: partitionOf(service, exportName) },
-        ':prefix': { S: prefix },
+        ...(typeof keys === 'string'
+          ? { ':prefix': { S: keys } }
+          : { ':from': { S: keys.from }, ':to': { S: keys.to } }),
       },
       ...options,
     }),
@@ -127,10 +136,10 @@ async function lastItem(table: Table, exportName: string, prefix: string): Promi
 }
 
 /** All items with these sort keys, in their order. */
-const itemsOf = (table: Table, exportName: string, prefix: string): AsyncGenerator<Item> =>
+const itemsOf = (table: Table, exportName: string, keys: SortKeys): AsyncGenerator<Item> =>
   readAhead(
     (startKey: Item | undefined) =>
-      queryItems(table, exportName, prefix, { Limit: batchSize, ExclusiveStartKey: startKey }),
+      queryItems(table, exportName, keys, { Limit: batchSize, ExclusiveStartKey: startKey }),
     ({ Items = [] }) => Items,
     ({ LastEvaluatedKey }) => LastEvaluatedKey,
   );

@@ -9,27 +9,24 @@
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type * as z from 'zod/mini';
-import type { Runtime } from '../../core/ports.ts';
-import type { SharedRecord } from '../../core/slots/shared-record.ts';
+import type { Runtime, SharedRecord } from '../../core/ports.ts';
 import { conditionalWrites } from './conditional-writes.ts';
-import { recordIn, sharedRecordKey, type SharedRecordName, toAttributes } from './items.ts';
+import { type ItemKey, recordIn, toAttributes } from './items.ts';
 
 export interface SharedRecordOptions {
   readonly client: DynamoDBClient;
   /** An existing table with the string keys `pk` and `sk`. */
   readonly table: string;
-  readonly service: string;
   readonly runtime: Pick<Runtime, 'randomHex'>;
 }
 
 /** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */
 export function createDynamoSharedRecord<Content>(
-  name: SharedRecordName,
+  key: ItemKey,
   schema: z.ZodMiniType<Content>,
-  { service, ...options }: SharedRecordOptions,
+  options: SharedRecordOptions,
 ): SharedRecord<Content> {
   const { get, putIf } = conditionalWrites(options);
-  const key = sharedRecordKey(service, name);
   return {
     async read() {
       const item = (await get(key)) ?? {};

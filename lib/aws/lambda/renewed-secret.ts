@@ -14,7 +14,7 @@ import type { PageSlot, Runtime } from '../../core/ports.ts';
 import { createPageSlots, slotsRecord } from '../../core/slots/page-slots.ts';
 import type { ApiKeySource } from '../../service/client/api-key.ts';
 import { conditionalWrites } from '../dynamodb/conditional-writes.ts';
-import { recordIn, storedSecretKey, toAttributes } from '../dynamodb/items.ts';
+import { recordIn, sharedRecordKey, storedSecretKey, toAttributes } from '../dynamodb/items.ts';
 import { createDynamoSharedRecord, type SharedRecordOptions } from '../dynamodb/shared-record.ts';
 import { storeSecret } from '../secrets.ts';
 
@@ -31,6 +31,7 @@ const minRemainingMs = 60_000;
 const maxReads = 5;
 
 interface RenewedSecretOptions extends SharedRecordOptions {
+  readonly service: string;
   readonly source: ApiKeySource;
   readonly secretsManager: SecretsManagerClient;
   readonly secretId: string;
@@ -48,7 +49,7 @@ export function createRenewedSecret({
   ...options
 }: RenewedSecretOptions): ApiKeySource {
   const { service, runtime } = options;
-  const record = createDynamoSharedRecord('secret', slotsRecord, options);
+  const record = createDynamoSharedRecord(sharedRecordKey(service, 'secret'), slotsRecord, options);
   const slots = createPageSlots({ record, limit: 1, runtime });
   const { get, putIf } = conditionalWrites(options);
   const key = storedSecretKey(service);

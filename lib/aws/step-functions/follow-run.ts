@@ -18,7 +18,7 @@ import {
   type RunEnd,
 } from '../../core/model.ts';
 import type { PageLog, Runtime, SliceCounts, StoreReader } from '../../core/ports.ts';
-import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
+import { readProgress } from '../../core/run-progress.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
 import { parseStartInput } from '../../core/start/start-input.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
@@ -154,7 +154,6 @@ interface FollowedRun {
   readonly startedBy: string;
   /** The run as it was when it was last read. */
   seen?: SeenRun;
-  progress?: RunProgress;
 }
 
 /**
@@ -162,14 +161,12 @@ interface FollowedRun {
  */
 async function readRun(log: PageLog, run: Run, followed: FollowedRun): Promise<SeenRun | undefined> {
   const before = followed.seen?.run === run.run ? followed.seen : undefined;
-  // Slices that were complete before are not read again.
-  const known = before && followed.progress;
-  const progress = await readProgress(log, run, run.slices && known && walkedSlices(known));
+  const progress = await readProgress(log, run);
   const { since, until, bounded } = run;
   const isResumed = before?.isResumed ?? (followed.seen === undefined && run.startedBy !== followed.startedBy);
   const about = { export: run.export, run: run.run, since, until, bounded, isResumed };
   const seen = { ...about, slices: run.slices && progress.counts, ...progress.totals };
-  Object.assign(followed, { seen, progress });
+  followed.seen = seen;
   return before === undefined || seen.pages > before.pages ? seen : undefined;
 }
 

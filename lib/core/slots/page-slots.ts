@@ -8,9 +8,8 @@
  */
 
 import * as z from 'zod/mini';
-import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
+import type { PageSlot, PageSlots, Runtime, SharedRecord, Versioned } from '../ports.ts';
 import { maxLeaseMs } from './held-slot.ts';
-import type { SharedRecord, Versioned } from './shared-record.ts';
 
 export const slotsRecord = z.object({
   holders: z.readonly(

@@ -10,9 +10,8 @@
 import * as z from 'zod/mini';
 import { createSlots } from '../concurrency.ts';
 import { isExportError } from '../errors.ts';
-import type { ReportService, RequestRate, Runtime } from '../ports.ts';
+import type { ReportService, RequestRate, Runtime, SharedRecord, Versioned } from '../ports.ts';
 import { NotYet } from './held-slot.ts';
-import type { SharedRecord, Versioned } from './shared-record.ts';
 
 /** At most `requests` in any period of `perMs`, and at most `burst` of them at once. */
 export interface RateLimit {

@@ -13,8 +13,8 @@ import { hasTooFewReports } from '../expected-reports.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
 import { type ExportDefinition, type ExportState, type Run, type RunSlices, totalsOf } from '../model.ts';
 import type { Executions } from '../ports.ts';
-import { endsChain, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
-import { chooseSlices, numberOf, sliceOf } from '../slices.ts';
+import { generationOf, noProgress, type OpenSlice, type RunProgress, WalkedSlices } from '../run-progress.ts';
+import { chooseSlices, maxSlices, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
@@ -162,7 +162,8 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   // A run without a logged page is replaced: a new run also exports reports that have appeared since. A new bounded run
   // would export the same, so an unfinished one is replaced only if it cannot be resumed.
   const isReplaceable = definition.bounds === undefined || contradiction !== undefined;
-  if (progress.totals.pages === 0 && isReplaceable) return begin(situation, active);
+  const isUntouched = progress.totals.pages === 0 && progress.counts.done === 0;
+  if (isUntouched && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
   const taken = takeOver(active, execution, input.scheduledTime);
   const resumed =
@@ -193,16 +194,15 @@ function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Ru
 function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { run: Run; progress: RunProgress } {
   const { definition, input } = situation;
   const { progress, hasKnownRoot } = assertRead(situation.unfinished);
-  const isDoubtful = !hasKnownRoot && isRootDoubtful(slices, progress);
-  const startsOver = ({ slice, last }: SliceProgress): boolean => {
-    const repeats = last?.kind === 'page' && last.repeats;
-    if (repeats || (isDoubtful && last !== undefined)) return true;
+  const startsOver = ({ slice, last }: OpenSlice): boolean => {
     const rejections = slices.restarts?.[numberOf(slice)] ?? 0;
-    return !endsChain(last) && rejections > definition.limits.maxCursorRestarts;
+    return last?.repeats === true || rejections > definition.limits.maxCursorRestarts;
   };
-  const nextAttempts = progress.slices
-    .filter(startsOver)
-    .map(({ slice }) => [numberOf(slice), (slice.attempt ?? 1) + 1]);
+  const isDoubtful = !hasKnownRoot && isRootDoubtful(progress);
+  const restarted = new Set(
+    isDoubtful ? withPages(progress) : progress.open.filter(startsOver).map(({ slice }) => numberOf(slice)),
+  );
+  const nextAttempts = [...restarted].map((number) => [number, (slices.attempts?.[number] ?? 1) + 1]);
   const run: Run = {
     ...taken,
     slices: {
@@ -210,24 +210,30 @@ function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { ru
       parallel: input.parallel ?? definition.slicing.parallel,
       attempts: { ...slices.attempts, ...Object.fromEntries(nextAttempts) },
       restarts: undefined,
-      setAside: undefined,
+      generation: generationOf(slices) + (restarted.size > 0 ? 1 : 0),
     },
   };
-  const resumed = progress.slices.map((each) =>
+  if (isDoubtful) return { run, progress: noProgress(run) };
+  const open = progress.open.map((each) =>
     startsOver(each) ? { slice: sliceOf(run, numberOf(each.slice)), last: undefined } : each,
   );
-  return { run, progress: progressOf(run, progress.begun, resumed, progress.unread) };
+  return { run, progress: new WalkedSlices(run, progress, open).get(progress, progress.record) };
+}
+
+/** The numbers of the slices that have a page. */
+function withPages({ begun, open }: RunProgress): readonly number[] {
+  const withoutPage = new Set(open.filter(({ last }) => last === undefined).map(({ slice }) => numberOf(slice)));
+  return Array.from({ length: begun }, (_, index) => index + 1).filter((number) => !withoutPage.has(number));
 }
 
 /**
  * Whether the first pages of a run without a known root may be error documents with status 200. Every real page is then
  * refused, as it has another root, so no slice has a second page.
  */
-function isRootDoubtful({ setAside = [] }: RunSlices, progress: RunProgress): boolean {
-  const wasRefused = setAside.some(({ error }) => error === 'ContractError');
-  const hasSecondPage = progress.slices.some(({ last }) => totalsOf(last).pages > 1);
-  const hasRoot = progress.slices.some(({ last }) => last?.documentRoot);
-  return wasRefused && !hasSecondPage && hasRoot;
+function isRootDoubtful({ failures, counts, done, open, documentRoot }: RunProgress): boolean {
+  const wasRefused = failures.some(({ error }) => error === 'ContractError');
+  const hasSecondPage = done.pages > counts.done || open.some(({ last }) => totalsOf(last).pages > 1);
+  return wasRefused && !hasSecondPage && documentRoot !== null && counts.count <= maxSlices;
 }
 
 const skip = (cause: SkipCause, reason: string): Decision => ({ kind: 'skip', cause, reason });
@@ -271,7 +277,7 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     lastAbandoned: undefined,
   };
   const kind = state.active === undefined ? 'begin' : 'replace';
-  return { kind, run, progress: progressOf(run, 0, []), reason, state: next };
+  return { kind, run, progress: noProgress(run), reason, state: next };
 }
 
 function newRunOf(

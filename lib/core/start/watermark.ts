@@ -5,9 +5,10 @@
 
 import { ExportError } from '../errors.ts';
 import { selectsSame } from '../filter.ts';
-import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
+import type { ExportDefinition, ExportRequest, ExportState, Instant, Run, Watermark } from '../model.ts';
 import { truncate } from '../sanitize.ts';
 import { longestStepMs, minRunMs } from '../slices.ts';
+import { type FirstPage, requestedAt } from '../storage/run-content.ts';
 import { startOfUnit, utcZone } from '../time/time-zones.ts';
 import { epochMsOf, instantOf, isInFuture } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
@@ -172,7 +173,7 @@ export function watermarkAfter(
   state: ExportState,
   { since: policy }: ExportDefinition,
   run: Run,
-  firstPages: readonly PageEntry[],
+  firstPages: readonly FirstPage[],
 ): Instant | undefined {
   const reached = completedUpTo(run, firstPages);
   const current = state.watermark;
@@ -203,22 +204,8 @@ function startOfFirstRun(policy: ExportDefinition['since'], { firstStart }: Expo
 const later = (one: Instant, other: Instant): Instant => (epochMsOf(other) > epochMsOf(one) ? other : one);
 
 /** How far the run has exported: to the earliest request for a first page, less the lag, or to its `until`. */
-function completedUpTo(run: Run, firstPages: readonly PageEntry[]): Instant {
+function completedUpTo(run: Run, firstPages: readonly FirstPage[]): Instant {
   const ends = firstPages.map((page) => epochMsOf(requestedAt(run, page)) - run.lagMs);
   if (run.until !== undefined) ends.push(epochMsOf(run.until));
   return instantOf(Math.min(...ends));
-}
-
-/**
- * When a first page was requested, by the service's clock or by our own. Either clock may be wrong, and one response
- * may have the Date of a wrong clock. The earlier one loses no report; a watermark in the future would skip reports for
- * good.
- */
-function requestedAt({ startedAt, request, until, slices }: Run, { serviceTime, timing }: PageEntry): Instant {
-  if (serviceTime === null) return startedAt;
-  // A request with an upper bound may have asked only for what is dated before the run began.
-  const mayHaveUpperBound = request.api.pagination !== undefined || until !== undefined || slices !== undefined;
-  // It is not known when an adopted page was requested.
-  const ourTime = mayHaveUpperBound ? startedAt : (timing?.requestedAt ?? startedAt);
-  return epochMsOf(serviceTime) < epochMsOf(ourTime) ? serviceTime : ourTime;
 }

@@ -114,7 +114,6 @@ export async function logEnd(
   const { run, page, slice, attempt, cursor } = identity;
   const entry = await log.append({
     ...end,
-    reason: 'last',
     export: exportName,
     run,
     page,

@@ -3,13 +3,10 @@
  * pages of each slice are a chain, which `walk-slices.ts` walks.
  */
 
-import { isDeepStrictEqual } from 'node:util';
 import { createRootCheck, expectedRoot } from '../document-root.ts';
 import { isExportError } from '../errors.ts';
 import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
-import { shorten } from '../sanitize.ts';
-import { sliceOf } from '../slices.ts';
 import { contradictionOf } from '../start/contradiction.ts';
 import { identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
 import {
@@ -49,7 +46,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const state = await log.exportState(definition.stateName);
   const run = ownedRun(state, execution, definition.name);
   const isSameRun = run.run === loop.run;
-  const before = await readProgress(log, run, isSameRun ? loop.slices : undefined);
+  const before = await readProgress(log, run);
   const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
   // Whether an earlier attempt of this iteration has logged the page that the iteration exports.
@@ -102,20 +99,28 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
 async function continueAfter(
   deps: ExportPageDependencies,
   iteration: Iteration,
-  { progress, failures, backoffSeconds, turn }: WalkResult,
+  { progress, failures, backoffSeconds, turn, record }: WalkResult,
 ): Promise<ExportPageOutcome> {
   const { definition } = deps;
   const { run, before } = iteration;
-  if (progress.isComplete) return outcomeAfter(definition, iteration, progress);
+  if (progress.isComplete) {
+    await record();
+    return outcomeAfter(definition, iteration, progress);
+  }
   const loop = loopAfter(definition, iteration, progress);
   const firstError = failures[0]?.error;
-  // Failed chains are not recorded before a wait: they are walked again after it, and a write that fails would lose the
-  // Retry-After.
-  if (backoffSeconds > 0) return waitOutcome(deps, run, loop, { backoffSeconds, cause: firstError });
-  await recordFailedChains(deps, iteration, failures);
+  if (backoffSeconds > 0) {
+    // A write that fails must not lose the Retry-After.
+    await record().catch(() => {});
+    return waitOutcome(deps, run, loop, { backoffSeconds, cause: firstError });
+  }
+  await record();
+  announceFailures(deps, iteration, progress);
   // A run with several chains continues although some have failed, if another one has logged pages, or has started over
   // and lost its pages.
-  const hasChangedChain = run.slices !== undefined && progress.totals.pages !== before.totals.pages;
+  const hasChangedChain =
+    run.slices !== undefined &&
+    (progress.totals.pages !== before.totals.pages || progress.counts.done !== before.counts.done);
   if (!hasChangedChain) {
     if (failures.length > 0) return await restartOrThrow(deps, iteration, progress, firstError);
     if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });
@@ -126,48 +131,26 @@ async function continueAfter(
 /** The root that the first page of a chain must have; undefined if none is known, or no first page is requested. */
 async function readExpectedRoot(
   { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
-  { state, run, before: { slices, begun } }: Iteration,
+  { state, run, before }: Iteration,
 ) {
   const { name, stateName } = definition;
-  const logged = slices.flatMap(({ last }) => last ?? []);
-  const mayRequestFirstPage = run.slices !== undefined || logged.length === 0;
+  const mayRequestFirstPage = run.slices !== undefined || before.totals.pages === 0;
   // The state of a bounded run has no root. The root of the scheduled runs applies to it, too.
   const isBounded = stateName !== name;
   const completed = isBounded && mayRequestFirstPage ? await log.exportState(name) : state;
-  const expected = expectedRoot(definition, completed, { documentRoot: run.documentRoot, logged });
-  if (expected !== undefined || run.slices === undefined) return expected;
-  // Slices that were known to be complete have not been read. One of them may have the root.
-  const read = new Set(slices.map(({ slice }) => slice.slice));
-  const unread = Array.from({ length: begun }, (_, index) => index + 1).find((number) => !read.has(number));
-  const last = unread === undefined ? undefined : await log.last(sliceOf(run, unread));
-  return last && expectedRoot(definition, completed, { logged: [last] });
+  return expectedRoot(definition, completed, { ...run, logged: before.documentRoot });
 }
 
-/** How many failed slices the state names. More would make it large. */
-const maxSetAside = 10;
-const maxMessageLength = 300;
-
-/** Records in the state, for operators, which of several chains this invocation has set aside. */
-async function recordFailedChains(
-  deps: ExportPageDependencies,
-  { run, command: { execution } }: Iteration,
-  failures: WalkResult['failures'],
-): Promise<void> {
+/** Announces the chains that this invocation has set aside, and that were not set aside before. */
+function announceFailures(
+  { emit }: ExportPageDependencies,
+  { run, before }: Iteration,
+  { failures }: RunProgress,
+): void {
   if (run.slices === undefined) return;
-  const recorded = run.slices.setAside;
-  const failed = failures.map(({ slice, error }) => {
-    const { name, message } = error instanceof Error ? error : new Error(String(error));
-    return { slice, error: name, message: shorten(message, maxMessageLength).toWellFormed() };
-  });
-  const setAside = failed.length === 0 ? undefined : failed.slice(0, maxSetAside);
-  if (isDeepStrictEqual(setAside, recorded)) return;
-  await updateOwnedRun<void>(deps, { execution, run: run.run }, (active, state) => {
-    const slices = active.slices && { ...active.slices, setAside };
-    return { change: { ...state, active: { ...active, slices } }, result: undefined };
-  });
-  const announced = new Set(recorded?.map(({ slice }) => slice));
-  for (const each of failed) {
-    if (!announced.has(each.slice)) deps.emit({ event: 'slice-set-aside', ...refOf(run), ...each });
+  const announced = new Set(before.setAside);
+  for (const each of failures) {
+    if (!announced.has(each.slice)) emit({ event: 'slice-set-aside', ...refOf(run), ...each });
   }
 }
 

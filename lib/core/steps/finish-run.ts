@@ -9,20 +9,29 @@
  */
 
 import { withRootOf } from '../document-root.ts';
-import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
 import { selectionOf } from '../filter.ts';
-import { type ExportState, periodOf, refOf, type Run, type RunId, type RunResult } from '../model.ts';
+import {
+  type DocumentRoot,
+  type ExportState,
+  type LogEntry,
+  periodOf,
+  refOf,
+  type Run,
+  type RunId,
+  type RunResult,
+} from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
-import { sliceOf } from '../slices.ts';
+import { sliceCountOf, sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
-import { type CompletedRun, manifestChunks, type RunContent, summaryChunks } from '../storage/manifest.ts';
+import { type CompletedRun, manifestChunks, summaryChunks } from '../storage/manifest.ts';
+import { foldContent, type RunContent } from '../storage/run-content.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
-import { endsChain, readProgress } from '../run-progress.ts';
+import { endsChain, generationOf, newestEntries } from '../run-progress.ts';
 import { watermarkAfter } from '../start/watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
@@ -78,8 +87,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const { run, content } = await setCompletion(deps, command);
   const { completion } = run;
   const manifest = manifestKey(run);
-  const last = content.slices.map((slice) => slice.last);
-  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, last), log));
+  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, content.placed), log));
   try {
     if (completion.isPublished) await store.putDocument(manifest, chunks);
     // A run that is not published moves the watermark, too. So its pages are checked: reading the chunks does that.
@@ -112,18 +120,17 @@ function setCompletion(
 ): Promise<{ readonly run: CompletedRun; readonly content: RunContent }> {
   const { definition, log, runtime } = deps;
   return updateOwnedRun(deps, command, async (run, state) => {
-    const content = await readContent(log, run);
+    const { content, root } = await readContent(log, run);
     if (run.completion !== undefined) return { result: { content, run: { ...run, completion: run.completion } } };
-    const { totals, slices } = content;
+    const { totals, firstPage } = content;
     if (hasTooFewReports(definition, run, { isComplete: true, totals }))
       throw tooFewReportsError(definition, run, totals);
-    const withRoot = slices.reduce((recorded, { last }) => withRootOf(last, recorded, definition), state);
-    const firstPages = slices.map(({ first }) => first);
+    const withRoot = withRootOf({ run: run.run, documentRoot: root }, state, definition);
     const completed = {
       ...run,
       completion: {
         at: instantOf(runtime.now()),
-        watermark: run.bounded ? undefined : watermarkAfter(state, definition, run, firstPages),
+        watermark: run.bounded ? undefined : watermarkAfter(state, definition, run, [firstPage]),
         isPublished: definition.publishEmptyRuns || totals.reports !== 0,
       },
     };
@@ -131,36 +138,71 @@ function setCompletion(
   });
 }
 
+interface ReadContent {
+  readonly content: RunContent;
+  /** The root of a page. That all pages have it is checked later, with their chains. */
+  readonly root: DocumentRoot | null;
+}
+
 /**
- * Reads the totals of the run, and the first and the newest entry of each slice. Whether the only slice of a run is
- * complete is checked later, with its chain.
+ * Reads what the manifest says of the run as a whole: of a run with one slice from its first and its newest entry, of
+ * others from all entries. Whether the only slice of a run is complete is checked later, with its chain.
  * @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if a slice has no last page for
  *   another reason
  */
-async function readContent(log: PageLog, run: Run): Promise<RunContent> {
-  const { slices, totals, isComplete, counts } = await readProgress(log, run);
-  const ends = await mapConcurrently(slices, concurrentReads, async ({ slice, last }) => {
-    if (last === undefined || (run.slices !== undefined && !endsChain(last))) return undefined;
-    for await (const first of log.entries(slice)) return first.kind === 'page' ? { first, last } : undefined;
-    return undefined;
-  });
-  const complete = ends.filter((end) => end !== undefined);
-  const hasAllEnds = complete.length === counts.count && (isComplete || run.slices === undefined);
-  if (hasAllEnds) return { totals, slices: complete };
-  const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !endsChain(last))?.slice.slice;
-  if (restarted !== undefined) {
+async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
+  const folded = foldContent(run);
+  let root: DocumentRoot | null = null;
+  for await (const { first, last } of run.slices === undefined
+    ? onlyChain(log, run)
+    : chainsIn(newestEntries(log, run))) {
+    root ??= last.documentRoot;
+    if (run.slices === undefined || endsChain(last)) folded.add(first, last);
+  }
+  const content = folded.content();
+  const count = sliceCountOf(run);
+  if (content.complete === count) return { content, root };
+  const restarted = Object.keys(run.slices?.attempts ?? {});
+  for (const slice of restarted) {
+    if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
     throw new ExportError(
       'CursorRejectedError',
-      `Another invocation has started slice ${restarted} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
+      `Another invocation has started slice ${slice} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
         'The next start exports the rest of it',
     );
   }
   const problem =
-    run.slices === undefined ? 'is empty' : `has the last pages of ${complete.length} of ${counts.count} slices`;
+    run.slices === undefined ? 'is empty' : `has the last pages of ${content.complete} of ${count} slices`;
   throw new ExportError(
     'PageConflictError',
     `The page log of run ${run.run} of export ${run.export} ${problem}. The run is not published`,
   );
+}
+
+interface ReadChain {
+  readonly first: LogEntry;
+  readonly last: LogEntry;
+}
+
+/** The chain of a run with one slice, if it has a page. Its entries are not read in between. */
+async function* onlyChain(log: PageLog, run: Run): AsyncGenerator<ReadChain> {
+  const last = await log.last(refOf(run));
+  if (last === undefined) return;
+  for await (const first of log.entries(refOf(run))) {
+    if (first.kind === 'page') yield { first, last };
+    return;
+  }
+}
+
+async function* chainsIn(entries: AsyncIterable<LogEntry>): AsyncGenerator<ReadChain> {
+  let chain: ReadChain | undefined;
+  for await (const entry of entries) {
+    if (chain === undefined || chain.last.slice !== entry.slice) {
+      if (chain !== undefined) yield chain;
+      chain = { first: entry, last: entry };
+    } else chain = { first: chain.first, last: entry };
+  }
+  if (chain !== undefined) yield chain;
 }
 
 /** Gives the slice a new attempt, which the next start exports. How the run completes is decided again afterwards. */
@@ -168,7 +210,8 @@ function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, sl
   return updateOwnedRun<void>(deps, command, (run, state) => {
     if (run.slices === undefined) return { result: undefined };
     const { attempt = 1 } = sliceOf(run, slice);
-    const slices = { ...run.slices, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
+    const generation = generationOf(run.slices) + 1;
+    const slices = { ...run.slices, generation, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
     return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
   });
 }

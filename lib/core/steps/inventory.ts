@@ -12,12 +12,14 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import type { LogEntry, PageEntry, Run } from '../model.ts';
+import { type LogEntry, type PageEntry, refOf, type Run } from '../model.ts';
 import type { ListedObject, StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { objectDigest } from '../storage/compression.ts';
-import { slicesOf } from '../slices.ts';
+import { newestEntries } from '../run-progress.ts';
+import { sliceCountOf } from '../slices.ts';
 import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
+import type { PlacedEntries } from '../storage/run-content.ts';
 
 interface InventoryDependencies {
   readonly log: StepDependencies['log'];
@@ -25,13 +27,14 @@ interface InventoryDependencies {
 }
 
 const chunkPages = 4_096;
+const chunkSlices = 64;
 
 /** For each chunk, the sum of a hash of each of its pages. */
 type ChunkSums = Map<string, bigint>;
 
 /**
  * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and
- * revision that were logged, and no other page of the run. `last` is the newest entry of each slice.
+ * revision that were logged, and no other page of the run.
  *
  * Pages of earlier attempts of a slice, and other objects in the run's folder, are ignored. So is a page if the log has
  * the end of its slice in its place: another invocation received that page, but the end was logged first.
@@ -41,13 +44,12 @@ type ChunkSums = Map<string, bigint>;
 export async function* storedEntries(
   deps: InventoryDependencies,
   run: Run,
-  last: readonly LogEntry[],
+  placed: PlacedEntries,
   { unfinished = false }: { readonly unfinished?: boolean } = {},
 ): AsyncGenerator<LogEntry> {
   const logged: ChunkSums = new Map();
   const cancellation = new AbortController();
-  const ends = last.filter(({ kind }) => kind === 'end');
-  const counted = { run, ends: new Map(ends.map(({ slice, page }) => [slice, page])) };
+  const counted = { run, ...placed };
   const listing = sumUpStored(deps, counted, cancellation.signal);
   // The listing may reject before it is awaited, and is not awaited if the log cannot be read.
   const listingSettled = listing.catch(() => {});
@@ -67,14 +69,27 @@ export async function* storedEntries(
 }
 
 /** The log entries of `run`, by slice and page. */
-async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<LogEntry> {
-  for (const slice of slicesOf(run)) yield* log.entries(slice);
+const entriesOf = (log: InventoryDependencies['log'], run: Run): AsyncIterable<LogEntry> =>
+  run.slices === undefined ? log.entries(refOf(run)) : newestEntries(log, run);
+
+/** Reads which objects in the folder of an unfinished run are not its pages. */
+export async function readPlaced(log: InventoryDependencies['log'], run: Run): Promise<PlacedEntries> {
+  const ends = new Map<number | undefined, number>();
+  const attempts = new Map<number | undefined, number>(
+    Object.entries(run.slices?.attempts ?? {}).map(([slice, attempt]) => [Number(slice), attempt]),
+  );
+  const last = run.slices === undefined ? await log.last(refOf(run)) : undefined;
+  if (last?.kind === 'end') ends.set(undefined, last.page);
+  if (run.slices === undefined) return { ends, attempts };
+  for await (const { kind, slice, page, attempt = 1 } of newestEntries(log, run)) {
+    if (kind === 'end') ends.set(slice, page);
+    if (attempt > 1) attempts.set(slice, attempt);
+  }
+  return { ends, attempts };
 }
 
-/** A run, and for each slice whose log has an end, the number of the page in whose place it is. */
-interface CountedRun {
+interface CountedRun extends PlacedEntries {
   readonly run: Run;
-  readonly ends: ReadonlyMap<number | undefined, number>;
 }
 
 async function sumUpStored(deps: InventoryDependencies, run: CountedRun, signal: AbortSignal): Promise<ChunkSums> {
@@ -88,18 +103,22 @@ async function sumUpStored(deps: InventoryDependencies, run: CountedRun, signal:
 
 async function* storedPages(
   { store }: InventoryDependencies,
-  { run, ends }: CountedRun,
+  { run, ends, attempts }: CountedRun,
 ): AsyncGenerator<readonly [PageRef, ListedObject]> {
-  const attempts = new Map(slicesOf(run).map(({ slice, attempt }) => [slice, attempt]));
+  const count = sliceCountOf(run);
   for await (const object of store.list(runFolder(run))) {
     const page = pageAt(run, object.key);
-    if (page === undefined || !attempts.has(page.slice) || ends.get(page.slice) === page.page) continue;
-    if (attempts.get(page.slice) === page.attempt) yield [page, object];
+    if (page === undefined || ends.get(page.slice) === page.page) continue;
+    const { slice, attempt } = page;
+    const isOfRun = run.slices === undefined ? slice === undefined : slice !== undefined && slice <= count;
+    const newest = run.slices && (attempts.get(slice) ?? 1);
+    if (isOfRun && attempt === newest) yield [page, object];
   }
 }
 
-/** The name of the chunk, such as `3/0`: the slice, and the number of the chunk within the slice. */
-const chunkOf = ({ slice = 0, page }: PageRef): string => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
+/** The name of the chunk, such as `3/0`: a group of slices, and the number of the chunk within each slice. */
+const chunkOf = ({ slice = 0, page }: PageRef): string =>
+  `${Math.ceil(slice / chunkSlices)}/${Math.floor((page - 1) / chunkPages)}`;
 
 function addToSum(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
@@ -140,8 +159,8 @@ async function conflictIn(chunk: string, deps: InventoryDependencies, counted: C
   // Only pages that were never logged are left.
   const [unlogged] = [...stored.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   if (unlogged === undefined) {
-    const [slice = 0, index = 0] = chunk.split('/').map(Number);
-    const first = { page: index * chunkPages + 1, slice: slice === 0 ? undefined : slice };
+    const [group = 0, index = 0] = chunk.split('/').map(Number);
+    const first = { page: index * chunkPages + 1, slice: group === 0 ? undefined : (group - 1) * chunkSlices + 1 };
     return { error: conflict(run, first, 'this page, or one after it, changed during the check'), isLogged: false };
   }
   const page = pageAt(run, unlogged.key) ?? { page: 0 };

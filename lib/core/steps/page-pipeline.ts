@@ -45,11 +45,13 @@ export interface WalkOptions {
 }
 
 interface WalkLimits extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'hasTime' | 'signal'>> {
+  /** Whether the step has just checked that the execution owns the run. */
+  readonly isOwned: boolean;
   /** How many pages to export at most. */
   readonly maxPages: number;
   /** How many pages may be in flight at once. */
   readonly maxInFlight: () => number;
-  /** Called when a response has no next page. */
+  /** Called when no request of the chain is left. */
   readonly onLastRequest: () => void;
 }
 
@@ -100,8 +102,8 @@ export async function* walk(
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
-    // A request checks this while it is in flight. For the first page, the step has just checked it.
-    if (existing !== undefined && previous !== from) await assertOwned(deps, chain, limits);
+    // A request checks this while it is in flight.
+    if (existing !== undefined && (previous !== from || !limits.isOwned)) await assertOwned(deps, chain, limits);
     const outcome = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
     if ('end' in outcome) return await commitEnd(identity, outcome.end, previous);
     const { durable, waitedSeconds } = outcome;
@@ -199,13 +201,19 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
         },
       },
     );
-    // The check takes time, so the request does not wait for it. For the first page, the step has just checked it.
-    const owned = page === firstPageOf(from) ? Promise.resolve() : assertOwned(deps, chain, limits);
+    // The check takes time, so the request does not wait for it.
+    const isOwned = limits.isOwned && page === firstPageOf(from);
+    const owned = isOwned ? Promise.resolve() : assertOwned(deps, chain, limits);
     const requested: RequestedPage = { identity, label, spool, response, owned, nextCursor: undefined };
     // Both are awaited later, but may reject before.
-    response.catch(() => {
-      requested.nextCursor = undefined;
-    });
+    response.then(
+      ({ received }) => {
+        if (received.kind === 'end') onLastRequest();
+      },
+      () => {
+        requested.nextCursor = undefined;
+      },
+    );
     owned.catch(() => {});
     inFlight.push(requested);
     return requested;

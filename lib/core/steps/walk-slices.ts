@@ -13,21 +13,27 @@ import {
   type LogEntry,
   type PageEntry,
   type PageTiming,
+  type ProgressRecord,
   refOf,
   type Run,
   type RunSlices,
+  type SetAsideSlice,
 } from '../model.ts';
-import type { StepDependencies } from '../ports.ts';
+import type { StepDependencies, Versioned } from '../ports.ts';
 import {
   endsChain,
+  generationOf,
   isOpen,
   type OpenSlice,
-  progressOf,
+  recordOf,
   type RunProgress,
   type SliceProgress,
+  WalkedSlices,
 } from '../run-progress.ts';
-import { numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { shorten } from '../sanitize.ts';
+import { maxSlices, numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
+import { stateNameOfRun } from '../bounded-runs.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { assertContinues } from './loop-outcome.ts';
 import { walk, type WalkOptions } from './page-pipeline.ts';
@@ -39,8 +45,10 @@ export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
 export interface WalkResult {
   /** How far the run has come. */
   readonly progress: RunProgress;
-  /** Why chains were set aside, the oldest first. The only chain of a run is slice 1. */
+  /** Why chains were set aside in this invocation, the oldest first. The only chain of a run is slice 1. */
   readonly failures: readonly { readonly slice: number; readonly error: unknown }[];
+  /** Records the progress of a run with several slices. */
+  readonly record: () => Promise<void>;
   /** The rest of a Retry-After that is not waited out here. */
   readonly backoffSeconds: number;
   /** Set if a chain has to wait for its turn, longer than this invocation can. */
@@ -75,7 +83,7 @@ export async function walkSlices(
  * - `stop`: all chains end, as a person has to act, the execution does not own the run, or the process ends.
  * - `restart`: the chain begins again.
  * - `setAside`: the others continue.
- * - `outage`: as `setAside`, but no further chain begins, as its first request would fail, too.
+ * - `outage`: as `setAside`. After several in a row, no further chain begins, as its first request would fail, too.
  * - `queue`: the chain ends for now, as its next request has to wait for its turn.
  */
 export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue';
@@ -119,6 +127,8 @@ interface WalkerState {
   readonly onLastRequest: () => void;
   /** Whether the walker's previous chain has no page in flight. */
   readonly isAlone: () => boolean;
+  /** Whether it is the first chain of the walker. The step has just checked that its execution owns the run. */
+  readonly isFirst: boolean;
 }
 
 /** The chains of a run, while one invocation walks them. */
@@ -130,10 +140,16 @@ class SliceWalk {
   #run: Run;
   /** The number of the newest slice that has begun. */
   #begun: number;
-  /** The slices that were not known to be complete when the invocation began, by number. */
-  readonly #walked: Map<number, SliceProgress>;
+  readonly #walked: WalkedSlices;
   /** The slices to walk before a new one begins: those that had begun before this invocation, or have started over. */
   readonly #unfinished: OpenSlice[];
+  /** The slices to walk when no other one is left: those that were set aside before this invocation. */
+  readonly #setAside: OpenSlice[];
+  /** How many results of requests in a row were outages. */
+  #outages = 0;
+  #record: Versioned<ProgressRecord>;
+  /** How many slices were complete when the progress was recorded last. */
+  #recordedDone: number;
   readonly #failures: { slice: number; error: unknown; reaction: Reaction }[] = [];
   /** How many more pages the chains in progress may log. With the pages so far, these are at most `maxPages`. */
   #allotted = 0;
@@ -148,8 +164,12 @@ class SliceWalk {
     this.#before = before;
     this.#run = run;
     this.#begun = before.begun;
-    this.#walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
-    this.#unfinished = before.slices.filter(isOpen);
+    this.#walked = new WalkedSlices(run, before, before.open);
+    const setAside = new Set(before.setAside);
+    this.#unfinished = before.open.filter(({ slice }) => !setAside.has(numberOf(slice)));
+    this.#setAside = before.open.filter(({ slice }) => setAside.has(numberOf(slice)));
+    this.#record = before.record;
+    this.#recordedDone = before.counts.done;
     this.#signal = AbortSignal.any([this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   }
 
@@ -158,8 +178,9 @@ class SliceWalk {
     this.#stop.signal.throwIfAborted();
     const failures = this.#failures.toSorted((one, other) => one.slice - other.slice);
     return {
-      progress: this.#progress(),
+      progress: this.#outcome(),
       failures: failures.filter(({ reaction }) => reaction !== 'queue'),
+      record: () => this.#writeRecord(),
       backoffSeconds: Math.max(0, (this.#backoff.until - this.#deps.runtime.monotonicNow()) / 1_000),
       turn: failures.map(({ error }) => error).find((error) => error instanceof NotYet),
     };
@@ -184,6 +205,7 @@ class SliceWalk {
    */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
     let next = this.#take();
+    let isFirst = true;
     /** The previous chain, if its last page is still to be logged. */
     let ending: Promise<AfterChain> | undefined;
     while (next !== undefined) {
@@ -191,7 +213,8 @@ class SliceWalk {
       // A slot is for one request at a time, until its response is complete.
       const onLastRequest = slot === undefined ? () => lastRequest.resolve('last request') : () => {};
       let isAlone = ending === undefined;
-      const walked = this.#walkChain(next, { slot, onLastRequest, isAlone: () => isAlone });
+      const walked = this.#walkChain(next, { slot, onLastRequest, isAlone: () => isAlone, isFirst });
+      isFirst = false;
       // At most two chains of a walker have pages in flight.
       await ending;
       isAlone = true;
@@ -218,7 +241,10 @@ class SliceWalk {
       if (last !== undefined) assertContinues(definition, last);
       const newest = await this.#exportPages(slice, last, walker);
       if (newest === undefined) return 'stopped';
-      if (endsChain(newest)) return 'over';
+      if (endsChain(newest)) {
+        await this.#checkpoint();
+        return 'over';
+      }
       assertContinues(definition, newest);
       return 'stopped';
     } catch (error) {
@@ -251,7 +277,7 @@ class SliceWalk {
   async #exportPages(
     slice: Slice,
     last: PageEntry | undefined,
-    { slot, onLastRequest, isAlone }: WalkerState,
+    { slot, onLastRequest, isAlone, isFirst }: WalkerState,
   ): Promise<LogEntry | undefined> {
     const { pagesPerInvocation } = this.#deps.definition.limits;
     const share = Math.ceil((this.#pagesLeft() - this.#allotted) / parallelOf(this.#run));
@@ -264,6 +290,7 @@ class SliceWalk {
       hasTime: () => this.#hasTime(),
       maxInFlight: () => maxInFlightOf(this.#run, this.#options) - (isAlone() ? 0 : 1),
       onLastRequest,
+      isOwned: isFirst,
       backoff: this.#backoff,
       slot,
       maxPages: left,
@@ -272,7 +299,8 @@ class SliceWalk {
     try {
       for await (const { entry, timing } of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
         newest = entry;
-        this.#walked.set(numberOf(slice), { slice, last: newest });
+        this.#outages = 0;
+        this.#walked.set({ slice, last: newest });
         if (entry.kind === 'end') continue;
         left -= 1;
         this.#allotted -= 1;
@@ -285,7 +313,43 @@ class SliceWalk {
   }
 
   #progress(): RunProgress {
-    return progressOf(this.#run, this.#begun, [...this.#walked.values()], this.#before.unread);
+    return this.#walked.get();
+  }
+
+  /** With the failures so far. */
+  #outcome(): RunProgress {
+    return this.#walked.get(this.#failed(), this.#record);
+  }
+
+  /** The slices that have failed in this invocation, and those of earlier ones that were not walked again. */
+  #failed(): Pick<ProgressRecord, 'setAside' | 'failures'> {
+    const waiting = new Set(this.#setAside.map(({ slice }) => numberOf(slice)));
+    const failed = this.#failures.filter(({ reaction }) => reaction !== 'queue');
+    const failures = [
+      ...this.#before.failures.filter(({ slice }) => waiting.has(slice)),
+      ...failed.map(describeFailure),
+    ];
+    return {
+      setAside: [...waiting, ...failed.map(({ slice }) => slice)].sort((one, other) => one - other),
+      failures: failures.sort((one, other) => one.slice - other.slice).slice(0, maxDescribedFailures),
+    };
+  }
+
+  /** Records the progress each time many slices are complete, so that a process that is killed loses little of it. */
+  async #checkpoint(): Promise<void> {
+    const { counts } = this.#progress();
+    if (counts.done - this.#recordedDone < slicesPerRecord) return;
+    this.#recordedDone = counts.done;
+    // Without the record, more of the log is read.
+    await this.#writeRecord().catch(() => {});
+  }
+
+  async #writeRecord(): Promise<void> {
+    const record = this.#run.slices && recordOf(this.#run, this.#outcome());
+    if (record === undefined) return;
+    const written = await this.#deps.log.progress(stateNameOfRun(this.#run)).replace(this.#record, record);
+    // If another invocation has recorded its progress meanwhile, that stays.
+    if (written !== undefined) this.#record = written;
   }
 
   #pagesLeft(): number {
@@ -302,13 +366,15 @@ class SliceWalk {
 
   /** The oldest unfinished chain, else a chain that begins now. Undefined: no chain is left. */
   #take(): OpenSlice | undefined {
+    if (this.#failures.length > maxSetAside) return undefined;
     const unfinished = this.#unfinished.shift();
     if (unfinished !== undefined) return unfinished;
-    const hasOutage = this.#failures.some(({ reaction }) => reaction === 'outage');
-    if (hasOutage || this.#begun === sliceCountOf(this.#run)) return undefined;
+    if (this.#outages >= parallelOf(this.#run)) return undefined;
+    const mayBegin = this.#failures.length + this.#setAside.length <= maxSetAside;
+    if (!mayBegin || this.#begun === sliceCountOf(this.#run)) return this.#setAside.shift();
     this.#begun += 1;
     const fresh = { slice: sliceOf(this.#run, this.#begun), last: undefined };
-    this.#walked.set(this.#begun, fresh);
+    this.#walked.set(fresh);
     return fresh;
   }
 
@@ -321,13 +387,14 @@ class SliceWalk {
     const reaction = this.#reactionTo(error);
     // Once the run stops, the requests in flight fail, too. The signal keeps its first reason.
     if (reaction === 'stop') this.#stop.abort(error);
+    this.#outages = reaction === 'outage' ? this.#outages + 1 : 0;
     const failure = asOutage(error, hasFetchedPage(this.#run, this.#progress()));
     this.#failures.push({ slice: numberOf(slice), error: failure, reaction });
   }
 
   /** Starts the slice over, whose cursor was rejected. Undefined: it must not start over. */
   async #restart(slice: Slice, reason: string): Promise<SliceProgress | undefined> {
-    const slices = await beginNextAttempt(this.#deps, this.#options, slice);
+    const slices = await beginNextAttempt(this.#deps, this.#options, slice, this.#record.content);
     if (slices === undefined) return undefined;
     const number = numberOf(slice);
     const attempt = (slice.attempt ?? 1) + 1;
@@ -335,9 +402,24 @@ class SliceWalk {
     this.#run = { ...this.#run, slices };
     const restarted = sliceOf(this.#run, number);
     const progress = { slice: restarted, last: await this.#deps.log.last(restarted) };
-    this.#walked.set(number, progress);
+    this.#walked.set(progress);
+    // The record of the attempts before does not count any more.
+    await this.#writeRecord().catch(() => {});
     return progress;
   }
+}
+
+/** More failures end an invocation, and no slice begins while more have failed. */
+const maxSetAside = 100;
+/** How many failures the record describes. */
+const maxDescribedFailures = 10;
+const maxMessageLength = 300;
+/** How many slices may be complete that the record does not know. */
+const slicesPerRecord = 500;
+
+function describeFailure({ slice, error }: { readonly slice: number; readonly error: unknown }): SetAsideSlice {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  return { slice, error: name, message: shorten(message, maxMessageLength).toWellFormed() };
 }
 
 const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
@@ -391,6 +473,7 @@ function beginNextAttempt(
   { definition, log }: ExportPageDependencies,
   { execution }: WalkOptions,
   slice: Slice,
+  recorded: ProgressRecord | undefined,
 ): Promise<RunSlices | undefined> {
   const { attempt = 1 } = slice;
   const number = numberOf(slice);
@@ -400,13 +483,32 @@ function beginNextAttempt(
     // A concurrent invocation of the same execution has started it over already.
     if (newest.attempt !== attempt) return { result: active.slices };
     if (endsChain(await log.last(newest))) return { result: undefined };
-    const { restarts = {}, attempts } = active.slices;
+    const { restarts, attempts } = withoutComplete(active, recorded);
     const count = (restarts[number] ?? 0) + 1;
     const counted = { ...active.slices, restarts: { ...restarts, [number]: count } };
     const changeTo = (slices: RunSlices): ExportState => ({ ...state, active: { ...active, slices } });
     // The count is recorded all the same: it tells the next start to begin the slice from its beginning.
     if (count > definition.limits.maxCursorRestarts) return { change: changeTo(counted), result: undefined };
-    const restarted = { ...counted, attempts: { ...attempts, [number]: attempt + 1 } };
+    const generation = generationOf(active.slices) + 1;
+    const restarted = { ...counted, generation, attempts: { ...attempts, [number]: attempt + 1 } };
     return { change: changeTo(restarted), result: restarted };
   });
+}
+
+type Attempts = Required<Pick<RunSlices, 'attempts' | 'restarts'>>;
+
+/**
+ * What the state has of single slices. In a run with many, without those that the record knows to be complete: their
+ * newest attempt is the newest one in the log.
+ */
+function withoutComplete({ run, slices }: Run, recorded: ProgressRecord | undefined): Attempts {
+  const { attempts = {}, restarts = {} } = slices ?? {};
+  const isKnown = recorded?.run === run && recorded.generation === generationOf(slices ?? {});
+  if (slices === undefined || slices.count <= maxSlices || !isKnown) return { attempts, restarts };
+  const open = new Set([...recorded.open, ...recorded.setAside]);
+  const isOpenOrNew = ([number]: [string, number]) => Number(number) > recorded.begun || open.has(Number(number));
+  return {
+    attempts: Object.fromEntries(Object.entries(attempts).filter(isOpenOrNew)),
+    restarts: Object.fromEntries(Object.entries(restarts).filter(isOpenOrNew)),
+  };
 }

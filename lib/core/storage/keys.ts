@@ -42,14 +42,13 @@ export const runObjectsPattern = '*/date=*/run=*/*';
 export type PageRef = SliceRef & Pick<PageEntry, 'page'>;
 
 /**
- * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several `…/page-0003-000001.xml`, and of its
- * second attempt
- * `…/page-0003.2-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest
- * does.
+ * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several
+ * `…/page-000003-000001.xml`, and of its second attempt `…/page-000003.2-000001.xml`. Six digits keep keys in page
+ * order up to a million pages; beyond that, the manifest does.
  */
 export function pageKey(run: RunKeyParts, { page, slice, attempt = 1 }: PageRef): string {
   const suffix = run.compression === undefined ? '' : '.gz';
-  const ofSlice = slice === undefined ? '' : `${String(slice).padStart(4, '0')}${attempt === 1 ? '' : `.${attempt}`}-`;
+  const ofSlice = slice === undefined ? '' : `${String(slice).padStart(6, '0')}${attempt === 1 ? '' : `.${attempt}`}-`;
   return `${runFolder(run)}/page-${ofSlice}${String(page).padStart(6, '0')}.${extensionOf(run.request)}${suffix}`;
 }
 
@@ -59,7 +58,7 @@ export const describePage = ({ page, slice }: PageRef): string =>
 
 /** The page of `run` that has the key `key`; undefined if no page has, for example because it is the manifest's. */
 export function pageAt(run: RunKeyParts, key: string): PageRef | undefined {
-  const [, slice, attempt = '1', number] = /\/page-(?:(\d{4})(?:\.(\d{1,6}))?-)?(\d{6,15})\.[^/]*$/.exec(key) ?? [];
+  const [, slice, attempt = '1', number] = /\/page-(?:(\d{6})(?:\.(\d{1,6}))?-)?(\d{6,15})\.[^/]*$/.exec(key) ?? [];
   const page: PageRef =
     slice === undefined
       ? { page: Number(number) }

@@ -9,34 +9,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describeRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
-import {
-  addPage,
-  type Instant,
-  type LogEntry,
-  type PageEntry,
-  periodOf,
-  refOf,
-  type Run,
-  type RunTotals,
-  totalsOf,
-  zeroTotals,
-} from '../model.ts';
+import { addPage, type LogEntry, type PageEntry, periodOf, refOf, type Run, zeroTotals } from '../model.ts';
 import { endsChain } from '../run-progress.ts';
-import { slicesOf } from '../slices.ts';
+import { sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
-import { epochMsOf } from '../timestamps.ts';
 import { describePage, pageKey, type RunKeyParts } from './keys.ts';
+import { foldContent, type RunContent } from './run-content.ts';
 import type { ManifestHeader, ManifestPage, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
-
-/** The facts from the page log that the manifest has before its list of pages. */
-export interface RunContent {
-  readonly totals: RunTotals;
-  /** The first page of each slice, and the newest entry: its last page, or the end after that. */
-  readonly slices: readonly { readonly first: PageEntry; readonly last: LogEntry }[];
-}
 
 /**
  * The text of the manifest. Pages are numbered over all slices.
@@ -69,46 +51,50 @@ function listedPage(page: number, entry: PageEntry): ManifestPage {
 }
 
 /**
- * Yields the pages, and completes only if the entries are the chains of the run, one after the other, as `slices`
- * describe them.
+ * Yields the pages, and completes only if the entries are the chains of the run, one after the other, and `content` is
+ * what they have.
  */
 async function* unbrokenChains(
   run: CompletedRun,
-  { slices }: RunContent,
+  content: RunContent,
   entries: AsyncIterable<LogEntry>,
 ): AsyncGenerator<PageEntry> {
-  let index = 0;
+  const read = foldContent(run);
+  let number = 0;
+  let first: LogEntry | undefined;
   let predecessor: LogEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
+  const endSlice = () => {
+    if (first === undefined || predecessor === undefined) throw brokenChain(run, 'it is empty');
+    if (!endsChain(predecessor)) throw brokenChain(run, `it ends with ${describePage(predecessor)}`);
+    read.add(first, predecessor);
+    first = undefined;
+    predecessor = undefined;
+  };
   for await (const entry of entries) {
-    if (predecessor !== undefined && entry.slice !== predecessor.slice) {
-      assertEnd(run, predecessor, slices[index]?.last);
-      index += 1;
-      predecessor = undefined;
-    }
-    const slice = slices[index]?.first.slice;
+    if (predecessor !== undefined && entry.slice !== predecessor.slice) endSlice();
+    if (first === undefined) number += 1;
+    const slice = run.slices && number;
     if (entry.slice !== slice) throw brokenChain(run, `${describePage(entry)} is not of slice ${slice}`);
     const problem = chainProblem(run, predecessor, entry, root);
     if (problem !== undefined) throw brokenChain(run, problem);
+    first ??= entry;
     predecessor = entry;
     root = entry.documentRoot ?? root;
     if (entry.kind === 'page') yield entry;
   }
-  assertEnd(run, predecessor, slices.at(-1)?.last);
-}
-
-/** `last` is the entry that was read before the header was written. The header has its totals. */
-function assertEnd(run: Run, end: LogEntry | undefined, last: LogEntry | undefined): void {
-  if (end === undefined) throw brokenChain(run, 'it is empty');
-  if (!endsChain(end) || !isDeepStrictEqual(end, last)) throw brokenChain(run, `it ends with ${describePage(end)}`);
+  endSlice();
+  // The header has what was read before.
+  if (!isDeepStrictEqual(read.content(), content)) throw brokenChain(run, 'it has changed while it was read');
 }
 
 /** The fields of the manifest before `reportsAt`. */
 function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHeader, 'reportsAt'> {
   const { request, compression } = run;
   const { filter, api, size = null } = request;
-  const slices = slicesOf(run).map(({ since, until = null }, index) => {
-    return { since, until, ...totalsOf(content.slices[index]?.last) };
+  const slices = content.slices.map((own, index) => {
+    const { since, until = null } = sliceOf(run, index + 1);
+    return { since, until, ...own };
   });
   return {
     manifestVersion: 1,
@@ -130,24 +116,11 @@ function factsOf(run: CompletedRun, content: RunContent) {
     ...periodOf(run),
     startedAt: run.startedAt,
     completedAt: run.completion.at,
-    ...serviceTimes(content),
+    serviceStartedAt: content.serviceStartedAt,
+    serviceCompletedAt: content.serviceCompletedAt,
     format: run.request.format,
     container: run.request.container,
     source: run.request.source,
-  };
-}
-
-type ServedPage = Pick<LogEntry, 'serviceTime'>;
-
-/** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
-export function serviceTimes({ slices }: { readonly slices: readonly Record<'first' | 'last', ServedPage>[] }) {
-  const sorted = (entries: readonly ServedPage[]): readonly Instant[] =>
-    entries
-      .flatMap(({ serviceTime }) => (serviceTime === null ? [] : [serviceTime]))
-      .sort((one, other) => epochMsOf(one) - epochMsOf(other));
-  return {
-    serviceStartedAt: sorted(slices.map(({ first }) => first))[0] ?? null,
-    serviceCompletedAt: sorted(slices.map(({ last }) => last)).at(-1) ?? null,
   };
 }
 

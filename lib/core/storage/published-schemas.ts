@@ -114,7 +114,7 @@ export const manifestPageSchema = z.object({
   key: described(
     z
       .string()
-      .check(z.regex(/^[^/]+\/date=[^/]+\/run=[^/]+\/page-([0-9]{4}(\.[0-9]+)?-)?[0-9]{6,}\.[a-z0-9]+(\.gz)?$/)),
+      .check(z.regex(/^[^/]+\/date=[^/]+\/run=[^/]+\/page-([0-9]{6}(\.[0-9]+)?-)?[0-9]{6,}\.[a-z0-9]+(\.gz)?$/)),
     "The page's key, relative to the bucket's prefix or to the directory.",
   ),
   bytes,
@@ -164,7 +164,7 @@ const unrecordedFailure = z.object({
 const published = {
   'manifest.v1': {
     schema: z.extend(manifestHeaderSchema, {
-      pages: described(z.array(manifestPageSchema).check(z.minLength(1)), 'All pages of the run, in page order.'),
+      pages: described(z.array(manifestPageSchema), 'All pages of the run, in page order.'),
     }),
     title: 'The manifest of a run',
     description: 'Written after all pages. A run is published if and only if its manifest exists.',

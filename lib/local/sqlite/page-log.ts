@@ -7,7 +7,8 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { ExportState } from '../../core/model.ts';
+import { systemRuntime } from '../../core/clock.ts';
+import { type ExportState, progressSchema, type RunRef } from '../../core/model.ts';
 import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog } from '../../core/ports.ts';
 import {
@@ -17,6 +18,7 @@ import {
   type StoredRecord,
   toStoredRecord,
 } from '../../core/storage/stored-records.ts';
+import { sharedRecordIn } from './shared-record.ts';
 import type { StateFile } from './state-file.ts';
 
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
@@ -39,15 +41,17 @@ const sql = {
     'INSERT INTO pages (export, run, slice, attempt, page, entry, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   entry: `SELECT ${columns} FROM pages WHERE ${ofChain} AND page = ?`,
   lastEntry: `SELECT ${columns} FROM pages WHERE ${ofChain} ORDER BY page DESC LIMIT 1`,
-  lastSlice: 'SELECT slice FROM pages WHERE export = ? AND run = ? ORDER BY slice DESC LIMIT 1',
   entriesAfter: `SELECT ${columns} FROM pages WHERE ${ofChain} AND page > ? ORDER BY page LIMIT ${batchSize}`,
+  runEntriesAfter: `SELECT slice, attempt, ${columns} FROM pages WHERE export = ? AND run = ? AND (slice, attempt, page) > (?, ?, ?) ORDER BY slice, attempt, page LIMIT ${batchSize}`,
 };
 
+/** Attempts count down, so that the newest one of a slice comes first. */
 const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
-  [exportName, run, slice, attempt] as const;
+  [exportName, run, slice, 0 - attempt] as const;
 
 /** The page log in a state file. @throws ConfigurationError on use, as `openStateFile` does */
-export function pageLogIn({ file, all, write }: StateFile): PageLog {
+export function pageLogIn(state: StateFile): PageLog {
+  const { file, all, write } = state;
   const store: RecordStore = {
     name: file,
     repairHint: (stateName) =>
@@ -94,11 +98,6 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog {
       return row && parseEntry(chain, row);
     },
 
-    async lastSlice({ export: exportName, run }) {
-      const [row] = all(sql.lastSlice, exportName, run) as { readonly slice: number }[];
-      return row?.slice ?? 0;
-    },
-
     async *entries(chain) {
       for (let page = 0; ;) {
         const batch = entries(sql.entriesAfter, ...keyOf(chain), page);
@@ -108,6 +107,14 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog {
         page = last.page;
       }
     },
+
+    async *runEntries({ export: exportName, run }, after = 0) {
+      for (const { slice, attempt, ...row } of rowsOfRun(state, { export: exportName, run }, after)) {
+        yield parseEntry({ export: exportName, run, slice, attempt: 0 - attempt }, row);
+      }
+    },
+
+    progress: (stateName) => sharedRecordIn(state, `progress of ${stateName}`, progressSchema, systemRuntime),
 
     mayHaveExpired: () => false,
 
@@ -123,6 +130,18 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog {
       }
     },
   };
+}
+
+/** The rows of slices after `after`. */
+function* rowsOfRun({ all }: StateFile, { export: exportName, run }: RunRef, after: number): Generator<RunEntryRow> {
+  for (let last = { slice: after, attempt: 1, page: 0 }; ;) {
+    const { slice, attempt, page } = last;
+    const batch = all(sql.runEntriesAfter, exportName, run, slice, attempt, page) as unknown as RunEntryRow[];
+    yield* batch;
+    const newest = batch.at(-1);
+    if (newest === undefined || batch.length < batchSize) return;
+    last = newest;
+  }
 }
 
 const sources = `
@@ -147,4 +166,9 @@ interface StateRow extends StoredRecord {
 
 interface EntryRow extends StoredRecord {
   readonly page: number;
+}
+
+interface RunEntryRow extends EntryRow {
+  readonly slice: number;
+  readonly attempt: number;
 }

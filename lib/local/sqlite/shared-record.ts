@@ -1,8 +1,7 @@
 /** What the exports of a service share on this machine: a row of the state file, for all processes of the directory. */
 
 import type * as z from 'zod/mini';
-import type { Runtime } from '../../core/ports.ts';
-import type { SharedRecord } from '../../core/slots/shared-record.ts';
+import type { Runtime, SharedRecord } from '../../core/ports.ts';
 import type { StateFile } from './state-file.ts';
 
 /** A write may be lost with the power, and its processes with it. */

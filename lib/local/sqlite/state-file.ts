@@ -27,6 +27,7 @@ const schema = `
     run      TEXT NOT NULL,
     -- 0 for a run with one slice.
     slice    INTEGER NOT NULL,
+    -- Counts down from -1, so that the newest attempt comes first. 0 for a run with one slice.
     attempt  INTEGER NOT NULL,
     page     INTEGER NOT NULL,
     entry    TEXT NOT NULL CHECK (json_valid(entry)),
@@ -52,7 +53,7 @@ const schema = `
 /** Identifies the file (sqlite.org/pragma.html#pragma_application_id): "REXP". */
 const applicationId = 0x52455850;
 /** Increased with every change of the schema. */
-const schemaVersion = 10;
+const schemaVersion = 11;
 
 /** In milliseconds. Another process holds the lock while it writes one row. After this long, that process hangs. */
 const timeout = 10_000;

@@ -4,7 +4,7 @@ import { createRootCheck, describeRoot, expectedRoot } from '../../core/document
 import { type Run } from '../../core/model.ts';
 import type { PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
-import { createMemoryRecord } from '../../core/slots/shared-record.ts';
+import { createMemoryRecord } from '../../core/slots/memory-record.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { shownCredentials } from '../../service/api/auth/kinds.ts';
 import { httpRequest } from '../../service/client/request.ts';

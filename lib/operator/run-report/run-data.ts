@@ -2,8 +2,9 @@
 
 import { createHistogram } from 'node:perf_hooks';
 import { boundedStateName } from '../../core/bounded-runs.ts';
-import type { LogEntry, PageEntry, RunRef, RunSlices } from '../../core/model.ts';
+import { type LogEntry, type PageEntry, refOf } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
+import { newestEntries } from '../../core/run-progress.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
 import type { RunView } from '../run-view.ts';
@@ -51,7 +52,7 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
   // of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
-  for await (const entry of loggedEntries(log, view, await readAttempts(log, view))) {
+  for await (const entry of loggedEntries(log, view)) {
     if (entry.kind === 'end') continue;
     addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
     while (series.size > maxPoints) {
@@ -77,30 +78,18 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
   };
 }
 
-/** The attempts of slices that have started over, by slice number, of a run that is unfinished. */
-async function readAttempts(log: PageLog, { export: name, run, since, until, bounded }: RunView) {
+/** The slices of a run that is unfinished, with their newest attempts. */
+async function readSlices(log: PageLog, { export: name, run, since, until, bounded }: RunView) {
   const isBounded = bounded === true && since !== null && until !== undefined;
   const state = await log.exportState(isBounded ? boundedStateName(name, { since, until }) : name);
-  return state?.active?.run === run ? state.active.slices?.attempts : undefined;
+  return state?.active?.run === run ? state.active.slices : undefined;
 }
 
-/**
- * The entries of the newest attempt of each slice. `attempts` are those of a run that is unfinished: the newest one may
- * have no entry yet.
- */
-async function* loggedEntries(
-  log: PageLog,
-  { export: name, run }: RunRef,
-  attempts: RunSlices['attempts'],
-): AsyncGenerator<LogEntry> {
-  const ref = { export: name, run };
-  const count = await log.lastSlice(ref);
-  if (count === 0) yield* log.entries(ref);
-  for (let slice = 1; slice <= count; slice += 1) {
-    let attempt = attempts?.[slice] ?? 1;
-    while ((await log.last({ ...ref, slice, attempt: attempt + 1 })) !== undefined) attempt += 1;
-    yield* log.entries({ ...ref, slice, attempt });
-  }
+/** The entries of the newest attempt of each slice. That of an unfinished run may have no entry yet. */
+async function* loggedEntries(log: PageLog, view: RunView): AsyncGenerator<LogEntry> {
+  const ref = refOf(view);
+  yield* log.entries(ref);
+  yield* newestEntries(log, { ...ref, slices: await readSlices(log, view) });
 }
 
 function toPoint(entry: PageEntry): Point {

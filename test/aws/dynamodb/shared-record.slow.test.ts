@@ -23,7 +23,7 @@ function aStore() {
   return { service, store: slotsOf(service, client, table) };
 }
 const slotsOf = (service: string, client = harness.client, table = harness.table) =>
-  createDynamoSharedRecord('slots', slotsRecord, { client, table, service, runtime: systemRuntime });
+  createDynamoSharedRecord(sharedRecordKey(service, 'slots'), slotsRecord, { client, table, runtime: systemRuntime });
 
 sharedRecordContract((service) => slotsOf(service));
 

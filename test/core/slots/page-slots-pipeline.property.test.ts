@@ -6,7 +6,7 @@ import type { PageRequest, ReportService, StepDependencies } from '../../../lib/
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { createPageSlots, type SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
-import { createMemoryRecord } from '../../../lib/core/slots/shared-record.ts';
+import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
 import { withSpools } from '../../support/builders.ts';
 import { anExportBench, begin, loggedPages } from '../../support/export/export-bench.ts';
 import { positionOf, someReports } from '../../support/export/scripted-service.ts';

@@ -1,9 +1,9 @@
 /** The slots of a service: a crowd of exports whose clocks differ and whose store fails, and what one of them does. */
 
 import { describe, expect, it } from 'vitest';
-import type { PageSlot, PageSlots } from '../../../lib/core/ports.ts';
+import type { PageSlot, PageSlots, SharedRecord } from '../../../lib/core/ports.ts';
 import { createPageSlots, type SlotHolder, type SlotsRecord } from '../../../lib/core/slots/page-slots.ts';
-import { createMemoryRecord, type SharedRecord } from '../../../lib/core/slots/shared-record.ts';
+import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
 import { createRng, type Rng } from '../../simulation/world/rng.ts';
 import { createTimeline, type Timeline } from '../../simulation/world/virtual-time.ts';
 import { cases, fc, test } from '../../support/property.ts';

@@ -1,10 +1,10 @@
 /** The rate of a service: many processes, whose clocks differ, and what one of them does. */
 
 import { describe, expect, it } from 'vitest';
-import type { RequestRate, Runtime } from '../../../lib/core/ports.ts';
+import type { RequestRate, Runtime, SharedRecord } from '../../../lib/core/ports.ts';
 import { NotYet } from '../../../lib/core/slots/held-slot.ts';
 import { atRate, createRequestRate, type RateLimit, type RateRecord } from '../../../lib/core/slots/request-rate.ts';
-import { createMemoryRecord, type SharedRecord } from '../../../lib/core/slots/shared-record.ts';
+import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { createRng, type Rng } from '../../simulation/world/rng.ts';
 import { createTimeline, type Timeline } from '../../simulation/world/virtual-time.ts';

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { boundedDefinition } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type ExportDefinition, type ExportState, type PageEntry, type Run } from '../../../lib/core/model.ts';
-import { progressOf } from '../../../lib/core/run-progress.ts';
+import { type SliceProgress, WalkedSlices } from '../../../lib/core/run-progress.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
 import { type Decision, decide, type Facts, type UnfinishedRun } from '../../../lib/core/start/decide.ts';
 import { parseStartInput } from '../../../lib/core/start/start-input.ts';
@@ -37,10 +37,16 @@ const conflict = { error: 'PageConflictError', message: 'changed', at: since };
 
 const unread: UnfinishedRun = { kind: 'unread' };
 const running: UnfinishedRun = { kind: 'running' };
+function progressOf(run: Run, slices: readonly SliceProgress[]) {
+  const walked = new WalkedSlices(run);
+  for (const each of slices) walked.set(each);
+  return walked.get();
+}
+
 /** The owner has ended; the run has this last page. */
 const endedAfter = (last?: Partial<PageEntry>): UnfinishedRun => ({
   kind: 'read',
-  progress: progressOf(unfinished(), 1, [{ slice: sliceOf(unfinished(), 1), last: last && aPageEntry(last) }]),
+  progress: progressOf(unfinished(), [{ slice: sliceOf(unfinished(), 1), last: last && aPageEntry(last) }]),
   hasKnownRoot: true,
 });
 const noPage = endedAfter();
@@ -331,13 +337,14 @@ describe('the state after a start', () => {
     const active = unfinished({ slices });
     const pages: readonly Partial<PageEntry>[] = [{ nextCursor: null }, { repeats: true }, {}, {}];
     const walked = pages.map((last, index) => ({ slice: sliceOf(active, index + 1), last: aPageEntry(last) }));
-    const read = { kind: 'read', progress: progressOf(active, 4, walked), hasKnownRoot: true } as const;
+    const read = { kind: 'read', progress: progressOf(active, walked), hasKnownRoot: true } as const;
     const row = { state: { active }, start: { parallel: 5 }, facts: { unfinished: read } };
     expect(stateAfter(row).active?.slices).toEqual({
       count: 19,
       lengthMs: 24 * hour,
       parallel: 5,
       attempts: { 2: 5, 3: 2 },
+      generation: 1,
       restarts: undefined,
       setAside: undefined,
     });

@@ -65,3 +65,15 @@ describe('one more page of a run', () => {
     });
   });
 });
+
+it('a run with one slice reads and records nothing about slices', async () => {
+  const { 'log.last': last, ...calls } = await callsOfRun(6, { pagesPerInvocation: 25 });
+  expect(calls).not.toHaveProperty(['log.progress']);
+  expect(calls).not.toHaveProperty(['log.runEntries']);
+  // The newest entry for ExportPage and FinishRun; the first one, and then all of them, for the manifest.
+  expect({ last, entries: calls['log.entries'], states: calls['log.replaceState'] }).toEqual({
+    last: 2,
+    entries: 2,
+    states: 3,
+  });
+});

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';
-import { loggedPages } from '../../support/builders.ts';
+import { collect, loggedPages } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions } from '../../support/export/export-bench.ts';
 import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
@@ -11,9 +11,11 @@ async function entriesOf(bench: Bench, input = {}): Promise<readonly PageEntry[]
   if (end.status !== 'completed') throw new Error(`It ended as ${end.status}`);
   const { export: name } = end.result;
   const run = asRunId(end.result.run);
-  const count = await bench.log.lastSlice({ export: name, run });
-  const chains = count === 0 ? [{}] : Array.from({ length: count }, (_, index) => ({ slice: index + 1, attempt: 1 }));
-  return (await Promise.all(chains.map((chain) => loggedPages(bench.log, { export: name, run, ...chain })))).flat();
+  const inSlices = await collect(bench.log.runEntries({ export: name, run }));
+  const ref = { export: name, run };
+  return inSlices.length === 0
+    ? await loggedPages(bench.log, ref)
+    : inSlices.filter((entry): entry is PageEntry => entry.kind === 'page');
 }
 
 const delaysIn = (entries: readonly PageEntry[]): Delays[] =>

@@ -187,7 +187,7 @@ describe('a slice that begins again after its end', () => {
 
     const result = completed(await bench.with({ script: () => undefined }).start(bounds));
     expect(result).toMatchObject({ ...run, pages: 8, reports: 12 });
-    expect([...store.objects.keys()].some((key) => key.endsWith('/page-0002.2-000002.xml'))).toBe(true);
+    expect([...store.objects.keys()].some((key) => key.endsWith('/page-000002.2-000002.xml'))).toBe(true);
     expect(await log.last({ ...run, slice: 2, attempt: 2 })).toMatchObject({ kind: 'end', page: 3 });
   });
 });

@@ -2,13 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
-import { asRunId, type LogEntry, type PageEntry, totalsOf } from '../../../lib/core/model.ts';
+import { asRunId, type LogEntry, type PageEntry } from '../../../lib/core/model.ts';
 import type { ListedObject, PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
 import { pageKey, pageAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
+import { foldContent } from '../../../lib/core/storage/run-content.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import { aCursor, anEndEntry, anExportRequest, aPageEntry, aRun, aRunId, at, collect } from '../../support/builders.ts';
 import {
@@ -23,6 +24,8 @@ import {
 } from '../../support/export/export-bench.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
+
+const nothingPlaced = { ends: new Map(), attempts: new Map() };
 
 /** A bench whose run was interrupted before publication: every page is logged, nothing is published. */
 async function interruptedBeforePublication(): Promise<{ readonly bench: Bench; readonly pages: readonly string[] }> {
@@ -188,7 +191,7 @@ describe('the inventory of a long run', () => {
 
   it('needs one listing if nothing has changed, in any order', async () => {
     const { deps, listings } = dependenciesFor(entry);
-    expect(await collect(storedEntries(deps, run, []))).toHaveLength(numbers.length);
+    expect(await collect(storedEntries(deps, run, nothingPlaced))).toHaveLength(numbers.length);
     expect(listings()).toBe(1);
   });
 
@@ -197,20 +200,24 @@ describe('the inventory of a long run', () => {
       if (page === 8_999 || page === 8_300) return undefined;
       return page === 8_400 ? { ...entry(page), revision: 'two' } : entry(page);
     });
-    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow(/^Page 8300 of run .* does not exist/);
+    await expect(collect(storedEntries(deps, run, nothingPlaced))).rejects.toThrow(
+      /^Page 8300 of run .* does not exist/,
+    );
     expect(listings()).toBe(2);
   });
 
   it('detects two changes whose sizes cancel out within one chunk', async () => {
     const { deps } = dependenciesFor((page) => ({ ...entry(page), bytes: page === 5 ? 6 : page === 6 ? 5 : page }));
-    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow(/^Page 5 of run .* has 6 bytes instead of 5/);
+    await expect(collect(storedEntries(deps, run, nothingPlaced))).rejects.toThrow(
+      /^Page 5 of run .* has 6 bytes instead of 5/,
+    );
   });
 
   it('reports a store that changes during the check', async () => {
     const { deps, listings } = dependenciesFor((page) =>
       page === 5_000 && listings() === 1 ? undefined : entry(page),
     );
-    await expect(collect(storedEntries(deps, run, []))).rejects.toThrow(
+    await expect(collect(storedEntries(deps, run, nothingPlaced))).rejects.toThrow(
       /^Page 4097 of run .*: this page, or one after it, changed during the check/,
     );
   });
@@ -231,7 +238,9 @@ describe('a page log that is inconsistent', () => {
   const open = { ...last, nextCursor: cursor };
 
   const manifestOf = async (entries: readonly LogEntry[], ends = { first, last: entries.at(-1) ?? last }) => {
-    const content = { totals: totalsOf(ends.last), slices: [ends] };
+    const folded = foldContent(run);
+    folded.add(ends.first, ends.last);
+    const content = folded.content();
     async function* each() {
       yield* entries;
     }
@@ -300,10 +309,9 @@ describe('a page log that is inconsistent', () => {
         return { ...entry, ...ref, key: pageKey(run, ref) };
       }) as [PageEntry, PageEntry];
     const [one, two] = [pagesOf(1), pagesOf(2)];
-    const content = {
-      totals: { pages: 4, reports: 8, bytes: 400 },
-      slices: [one, two].map(([start, end]) => ({ first: start, last: end })),
-    };
+    const folded = foldContent(parallel);
+    for (const [start, final] of [one, two]) folded.add(start, final);
+    const content = folded.content();
     async function* each(entries: readonly PageEntry[]) {
       yield* entries;
     }
@@ -317,14 +325,14 @@ describe('a page log that is inconsistent', () => {
       [4, 2],
     ]);
     await expect(chunksOf([one[0], ...two])).rejects.toThrow('it ends with page 1 of slice 1');
-    await expect(chunksOf(one)).rejects.toThrow('it ends with page 2 of slice 1');
+    await expect(chunksOf(one)).rejects.toThrow('it has changed while it was read');
     await expect(chunksOf([...two, ...one])).rejects.toThrow('page 1 of slice 2 is not of slice 1');
-    await expect(chunksOf([...one, ...two, ...one])).rejects.toThrow('page 1 of slice 1 is not of slice undefined');
+    await expect(chunksOf([...one, ...two, ...one])).rejects.toThrow('page 1 of slice 1 is not of slice 3');
   });
 
   it('is not published if its last page changes while the log is read', async () => {
     const ends = { first, last: { ...last, serviceTime: null } };
-    await expect(manifestOf([first, last], ends)).rejects.toThrow(/ends with page 2/);
+    await expect(manifestOf([first, last], ends)).rejects.toThrow(/it has changed while it was read/);
   });
 });
 

@@ -39,6 +39,8 @@ export const aRunView = (overrides: Partial<RunView> = {}): RunView => ({
   ...overrides,
 });
 
+const bySlice = (one: PageEntry, other: PageEntry): number => (one.slice ?? 0) - (other.slice ?? 0);
+
 export interface ExampleRun {
   readonly status: RunView;
   readonly entries: Iterable<PageEntry>;
@@ -53,7 +55,10 @@ export async function readExample({ status, entries }: ExampleRun, overrides: Pa
       exportState: async () => undefined,
       // Entries that are generated are of a run with one slice, and are not read before.
       last: async (chain: ChainRef) => (all === undefined ? aPageEntry() : all.findLast((entry) => isOf(entry, chain))),
-      lastSlice: async () => Math.max(0, ...(all ?? []).map(({ slice = 0 }) => slice)),
+      async *runEntries() {
+        const newestFirst = all?.toSorted((one, other) => (other.attempt ?? 0) - (one.attempt ?? 0));
+        for (const entry of newestFirst?.toSorted(bySlice) ?? []) if (entry.slice !== undefined) yield entry;
+      },
       async *entries(chain: ChainRef) {
         for (const entry of entries) if (isOf(entry, chain)) yield entry;
       },

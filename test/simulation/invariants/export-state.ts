@@ -230,15 +230,14 @@ function checkCompletedRun(
 }
 
 /**
- * Whether `latest.json` has a higher sequence of another deployment, which one of this export has reached: it cannot be
- * distinguished from one of our own.
+ * Whether `latest.json` has had a higher sequence of another deployment, which one of this export has reached: it
+ * cannot be distinguished from one of our own. The other deployment may have replaced it since.
  */
-function isForeignPointer({ s3, prefix }: Observations, name: string, own: number, state: StateItem): boolean {
-  const pointer = s3().objects.get(`${prefix}${name}/latest.json`);
-  if (pointer === undefined) return false;
-  const { sequence } = JSON.parse(pointer.body.toString()) as { readonly sequence: number };
-  return sequence > own && sequence <= state.sequence;
-}
+const isForeignPointer = ({ s3, prefix }: Observations, name: string, own: number, state: StateItem): boolean =>
+  s3()
+    .versions(`${prefix}${name}/latest.json`)
+    .map(({ body }) => (JSON.parse(body.toString()) as { readonly sequence: number }).sequence)
+    .some((sequence) => sequence > own && sequence <= state.sequence);
 
 const minReportsOf = ({ settings }: ObservedExport['scenario']): number => settings.expect?.minReports ?? 0;
 

@@ -73,6 +73,7 @@ export type Invariant =
   // Slices: slices.ts
   | 'the slices of a run never change'
   | 'a slice starts over only on its own'
+  | 'the recorded progress is what the log has'
   | 'a run begins only if the service honors its upper bound'
   | 'an invocation proves its bounds once, for runs that depend on them'
   | 'a run with one slice makes no request for slices' // histories/history.ts

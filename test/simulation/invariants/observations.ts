@@ -136,7 +136,7 @@ export interface ActiveRun {
     readonly lengthMs: number;
     readonly attempts?: Readonly<Record<string, number>>;
     readonly restarts?: Readonly<Record<string, number>>;
-    readonly setAside?: readonly { readonly error: string }[];
+    readonly generation?: number;
   };
   readonly request: { readonly format: string; readonly api: { readonly pagination?: string } };
   readonly startedAt: string;
@@ -165,6 +165,17 @@ export interface StateItem {
       readonly watermark: string | null;
     };
   };
+}
+
+/** What is recorded of the slices of a run beside its state. */
+export interface ProgressItem {
+  readonly run: string;
+  readonly generation: number;
+  readonly begun: number;
+  readonly open: readonly number[];
+  readonly setAside: readonly number[];
+  readonly failures: readonly { readonly error: string }[];
+  readonly done: { readonly pages: number; readonly bytes: number };
 }
 
 /** One attempt of a slice. A run with one slice has neither number. */
@@ -299,7 +310,10 @@ function itemsOfChain(
   run: string,
   { slice, attempt }: Chain,
 ): (LogEntry | EndEntry)[] {
-  const ofSlice = slice === undefined ? '' : `slice#${String(slice).padStart(4, '0')}.${attempt}#`;
+  const ofSlice =
+    slice === undefined
+      ? ''
+      : `slice#${String(slice).padStart(6, '0')}.${String(1_000_000 - (attempt ?? 1)).padStart(6, '0')}#`;
   return dynamoDb()
     .items(partitionOf(exportName), `run#${run}#${ofSlice}page#`)
     .map(recordOf<LogEntry | EndEntry>);

@@ -1,6 +1,7 @@
 /** Checks the slices of runs before the state, or a run's first page, is stored; and the proofs of upper bounds. */
 
 import { isDeepStrictEqual } from 'node:util';
+import { recordOf } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { Proof } from '../world/report-service.ts';
 import type { SimulatedReport } from '../world/reports.ts';
@@ -10,11 +11,13 @@ import {
   type Chain,
   chainsOf,
   cutsOf,
+  endOfChain,
   entriesOfChain,
   keyOfPage,
   type LogEntry,
   type Observations,
   type ObservedExport,
+  type ProgressItem,
   requestedBounds,
   type Seen,
 } from './observations.ts';
@@ -63,7 +66,7 @@ export function checkSlices(
     const repeats = entries.at(-1)?.repeats === true || hasRepeatedCursor(entries);
     const { maxCursorRestarts } = scenario.settings;
     const wasRejected = step === 'BeginRun' && (previous.slices?.restarts?.[slice] ?? 0) > maxCursorRestarts;
-    const wasRefused = previous.slices?.setAside?.some(({ error }) => error === 'ContractError') === true;
+    const wasRefused = progressOf(observations, previous)?.failures.some(({ error }) => error === 'ContractError');
     const isDoubtful = step === 'BeginRun' && wasRefused && entries.length === 1;
     const isAllowed =
       active.slices?.attempts?.[slice] === attempt + 1 &&
@@ -90,17 +93,52 @@ function hasRepeatedCursor(entries: readonly LogEntry[]): boolean {
   return new Set(cursors).size < cursors.length;
 }
 
+/** What is recorded of complete slices is what their log has. A record of another generation does not count. */
+export function checkProgress(observations: Observations, name: string, record: ProgressItem): void {
+  const { world, runs } = observations;
+  const active = runs.get(record.run);
+  if (active?.slices === undefined || record.generation !== (active.slices.generation ?? 0)) return;
+  const open = new Set([...record.open, ...record.setAside]);
+  const chains = chainsOf(observations, record.run).slice(0, record.begun);
+  const complete = chains.filter(({ slice = 0 }) => !open.has(slice));
+  const entries = complete.map((chain) => entriesOfChain(observations, name, record.run, chain));
+  const hasEnds = complete.every(
+    (chain, index) =>
+      entries[index]?.at(-1)?.nextCursor === null || endOfChain(observations, name, record.run, chain) !== undefined,
+  );
+  const pages = entries.flat();
+  const bytes = pages.reduce((sum, page) => sum + page.bytes, 0);
+  if (!hasEnds || record.done.pages !== pages.length || record.done.bytes !== bytes) {
+    world.violate('the recorded progress is what the log has', `${name}: ${record.run} up to ${record.begun}`);
+  }
+}
+
+/** The recorded progress of the run; undefined if there is none. */
+function progressOf({ dynamoDb }: Observations, { export: name, run }: ActiveRun): ProgressItem | undefined {
+  return dynamoDb()
+    .items(`acme/${name}`, 'progress#')
+    .map(recordOf<ProgressItem>)
+    .find((record) => record.run === run);
+}
+
 /** A run with one slice has no log of slices to read. */
 export function checkSlicesRead(
   { world, runs }: Pick<Observations, 'world' | 'runs'>,
   { id }: Process,
   { input }: Command,
 ): void {
-  const { ':prefix': prefix } =
-    (input as { ExpressionAttributeValues?: Record<string, { S?: string }> }).ExpressionAttributeValues ?? {};
-  const [, run = ''] = /^run#([^#]+)#slice#/.exec(prefix?.S ?? '') ?? [];
+  const { ExpressionAttributeValues: values = {}, Key } = input as {
+    readonly ExpressionAttributeValues?: Record<string, { S?: string }>;
+    readonly Key?: { readonly pk?: { S?: string }; readonly sk?: { S?: string } };
+  };
+  const [, run = ''] = /^run#([^#]+)#slice#/.exec(values[':from']?.S ?? values[':prefix']?.S ?? '') ?? [];
   if (run !== '' && runs.get(run)?.slices === undefined) {
     world.violate('a run with one slice makes no request for slices', `${id}: ${run}`);
+  }
+  const isProgress = Key?.sk?.S?.startsWith('progress#') === true;
+  const ofExport = [...runs.values()].filter((each) => `acme/${each.export}` === Key?.pk?.S);
+  if (isProgress && ofExport.every(({ slices }) => slices === undefined)) {
+    world.violate('a run with one slice makes no request for slices', `${id}: its progress`);
   }
 }
 
@@ -198,6 +236,6 @@ export function isOfEarlierAttempt(observations: Observations, run: string, key:
 
 /** Which attempt of which slice the key of a page names. */
 export function chainOfKey(key: string): Chain {
-  const [, slice, attempt = '1'] = /\/page-(\d{4})(?:\.(\d+))?-\d{6}\./.exec(key) ?? [];
+  const [, slice, attempt = '1'] = /\/page-(\d{6})(?:\.(\d+))?-\d{6}\./.exec(key) ?? [];
   return slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) };
 }

@@ -75,7 +75,7 @@ function checkPage(
     world.violate('every page has the root element of the service', key);
   }
   const [, run = '', digits = ''] =
-    /^date=[\d-]{10}\/run=([^/]+)\/page-(?:\d{4}(?:\.\d+)?-)?(\d{6})\.[a-z]+(?:\.gz)?$/.exec(path) ?? [];
+    /^date=[\d-]{10}\/run=([^/]+)\/page-(?:\d{6}(?:\.\d+)?-)?(\d{6})\.[a-z]+(?:\.gz)?$/.exec(path) ?? [];
   const page = Number(digits);
   const { slice, attempt } = chainOfKey(key);
   const active = observations.runs.get(run);

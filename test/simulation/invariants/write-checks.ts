@@ -18,6 +18,7 @@ import {
   type Manifest,
   type Observations,
   type ObservedExport,
+  type ProgressItem,
   isBounded,
   overlaps,
   type Seen,
@@ -26,6 +27,7 @@ import {
 } from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
+import { checkProgress } from './slices.ts';
 import type { StartChecks } from './starts.ts';
 import { checkObject } from './stored-objects.ts';
 
@@ -164,6 +166,8 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         checkExportState(observations, seen, observed, stateName, state, previous);
         if (sk === 'state') starts.onState(observed, state, previous);
         if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
+      } else if (sk.startsWith('progress#')) {
+        checkProgress(observations, name, recordOf<ProgressItem>(item));
       } else {
         const entry = recordOf<LogEntry | EndEntry>(item);
         checkLogEntry(observations, seen, observed, entry, existing !== undefined);

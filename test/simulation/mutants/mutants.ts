@@ -7,6 +7,7 @@ import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import type { ExportState, LogEntry, LoopState, Run } from '../../../lib/core/model.ts';
 import type { ChainRef, PageRequest, PageSpool, Received, ReceivedPage } from '../../../lib/core/ports.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
+import type { foldContent } from '../../../lib/core/storage/run-content.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { Invariant } from '../invariants/invariant-names.ts';
 import type { Command } from '../world/sdk-clients.ts';
@@ -146,7 +147,7 @@ async function* withOtherSizes(chunks: AsyncIterable<string>): AsyncGenerator<st
 
 /** The chain of a page, by its key. */
 function chainOf(exportName: string, key: string): (ChainRef & { readonly page: number }) | undefined {
-  const [, run, slice, attempt = '1', page] = /run=([^/]+)\/page-(?:(\d{4})(?:\.(\d+))?-)?(\d+)\./.exec(key) ?? [];
+  const [, run, slice, attempt = '1', page] = /run=([^/]+)\/page-(?:(\d{6})(?:\.(\d+))?-)?(\d+)\./.exec(key) ?? [];
   if (run === undefined) return undefined;
   const ref = { export: exportName, run: run as Run['run'], page: Number(page) };
   return slice === undefined ? ref : { ...ref, slice: Number(slice), attempt: Number(attempt) };
@@ -237,7 +238,7 @@ export const mutants: readonly Mutant[] = [
     violates: 'a run ends only where the service has ended it',
     faults: inService(
       (fetch) => async (request, options) =>
-        request.cursor === null ? await fetch(request, options) : { kind: 'end', status: 204 },
+        request.cursor === null ? await fetch(request, options) : { kind: 'end', reason: 'last', status: 204 },
     ),
   },
 
@@ -402,7 +403,19 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark is that of the last slice',
     violates: 'the watermark passes nothing that was not requested',
     faults: [
-      inWatermark((real, state, definition, run, firstPages) => real(state, definition, run, firstPages.slice(-1))),
+      {
+        at: 'lib/core/storage/run-content.ts#foldContent',
+        replace: (real: typeof foldContent) => (run: Run) => {
+          const folded = real(run);
+          let newest: LogEntry | undefined;
+          const add: typeof folded.add = (first, last) => {
+            newest = first;
+            folded.add(first, last);
+          };
+          const firstPage = () => (newest?.kind === 'page' ? { firstPage: newest } : {});
+          return { add, content: () => ({ ...folded.content(), ...firstPage() }) };
+        },
+      },
     ],
   },
 
@@ -568,6 +581,26 @@ export const mutants: readonly Mutant[] = [
       },
       ['ExportPage'],
     ),
+  },
+  {
+    name: 'an open slice is recorded as complete',
+    violates: 'the recorded progress is what the log has',
+    faults: inLog((log) => ({
+      progress(stateName) {
+        const record = log.progress(stateName);
+        return { ...record, replace: (read, content) => record.replace(read, { ...content, open: [] }) };
+      },
+    })),
+  },
+  {
+    name: 'a slice that starts over keeps its place in the recorded progress',
+    violates: 'a slice starts over only on its own',
+    faults: inWrites((state) => {
+      const slices = state.active?.slices;
+      if (state.active === undefined || slices === undefined) return state;
+      return { ...state, active: { ...state.active, slices: { ...slices, generation: 0 } } };
+    }),
+    firstSeed: 90,
   },
   {
     name: 'a slice starts over as often as its cursors are rejected',

@@ -67,10 +67,7 @@ export function createSimulatedDynamoDb({
       return {};
     },
     QueryCommand({ ExpressionAttributeValues = {}, KeyConditionExpression, ConsistentRead, ...input }) {
-      if (KeyConditionExpression !== 'pk = :pk AND begins_with(sk, :prefix)') {
-        throw unsupportedExpression(KeyConditionExpression);
-      }
-      const all = itemsOf(text(ExpressionAttributeValues, ':pk'), text(ExpressionAttributeValues, ':prefix'));
+      const all = queriedItems(KeyConditionExpression, ExpressionAttributeValues);
       const items = ConsistentRead === true ? all : all.slice(0, -1);
       if (input.ScanIndexForward === false) items.reverse();
       const startKey = input.ExclusiveStartKey && text(input.ExclusiveStartKey, 'sk');
@@ -85,6 +82,21 @@ export function createSimulatedDynamoDb({
       };
     },
   };
+
+  function queriedItems(condition: string | undefined, values: Item): Item[] {
+    const pk = text(values, ':pk');
+    switch (condition) {
+      case 'pk = :pk AND begins_with(sk, :prefix)':
+        return itemsOf(pk, text(values, ':prefix'));
+      case 'pk = :pk AND sk BETWEEN :from AND :to': {
+        const isBetween = (sk: string) => sk >= text(values, ':from') && sk <= text(values, ':to');
+        return itemsOf(pk, '').filter((item) => isBetween(text(item, 'sk')));
+      }
+      case undefined:
+      default:
+        throw unsupportedExpression(condition);
+    }
+  }
 
   return {
     item: (pk, sk) => partition(pk).get(sk),

@@ -7,8 +7,10 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
-import type { ExportState, LogEntry, StoredPage } from '../../../lib/core/model.ts';
+import type { ExportState, LogEntry, ProgressRecord, StoredPage } from '../../../lib/core/model.ts';
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
+import type { SharedRecord } from '../../../lib/core/ports.ts';
+import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
 import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
 import type { Spool } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
@@ -108,6 +110,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
 export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
   const exportStates = new Map<string, ExportState>();
   const chains = new Map<string, LogEntry[]>();
+  const progress = new Map<string, SharedRecord<ProgressRecord>>();
   const keyOf = ({ export: name, run, slice = 0, attempt = 0 }: ChainRef) =>
     JSON.stringify([name, run, slice, attempt]);
   const entriesOf = (chain: ChainRef) => chains.get(keyOf(chain)) ?? [];
@@ -140,9 +143,26 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
     async *entries(chain) {
       yield* entriesOf(chain);
     },
-    async lastSlice({ export: name, run }) {
-      const ofRun = [...chains.values()].flat().filter((entry) => entry.export === name && entry.run === run);
-      return Math.max(0, ...ofRun.map(({ slice = 0 }) => slice));
+    async *runEntries({ export: name, run }, after = 0) {
+      const isAsked = (entry: LogEntry) => entry.export === name && entry.run === run && (entry.slice ?? 0) > after;
+      const orderOf = ({ slice = 0, attempt = 0 }: LogEntry) => slice - attempt / 1_000_000;
+      const found = [...chains.values()].flatMap((entries) => (entries[0] && isAsked(entries[0]) ? [entries] : []));
+      for (const entries of found.sort(([one], [other]) => orderOf(one as LogEntry) - orderOf(other as LogEntry))) {
+        yield* entries;
+      }
+    },
+    progress(stateName) {
+      const record = progress.get(stateName) ?? createMemoryRecord();
+      progress.set(stateName, record);
+      return {
+        read: () => record.read(),
+        async replace(...given) {
+          crash('before the progress is recorded');
+          const written = await record.replace(...given);
+          crash('after the progress is recorded');
+          return written;
+        },
+      };
     },
     mayHaveExpired: () => false,
     async *boundedStates(exportName) {

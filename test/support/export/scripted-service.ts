@@ -80,7 +80,7 @@ export function scriptedService(
       });
       const position = positionOf(request.cursor);
       if (endStatus !== undefined && request.cursor !== null && position >= matching.length)
-        return { kind: 'end', status: endStatus };
+        return { kind: 'end', reason: 'last', status: endStatus };
       const page = matching.slice(position, position + (request.request.size ?? 100));
       const end = position + page.length;
       const hasCursor = end < matching.length || (endStatus !== undefined && page.length > 0);

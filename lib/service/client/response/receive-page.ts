@@ -179,7 +179,7 @@ export function receiveEnd(
   body.destroy();
   const next = asContractError(context, () => kindOf(api.next).read(facts, api));
   if (next.kind !== 'last') throw contractError(context, 'it ends the pages, and names a next page');
-  return { kind: 'end', status: facts.status };
+  return { kind: 'end', reason: 'last', status: facts.status };
 }
 
 const received = ({ headers, timing }: Response) => ({

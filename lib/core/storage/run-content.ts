@@ -1,0 +1,110 @@
+/** What a manifest says of the slices of a run as a whole, from the first and the last log entry of each. */
+
+import {
+  type Instant,
+  type LogEntry,
+  type PageEntry,
+  type Run,
+  type RunTotals,
+  sumTotals,
+  totalsOf,
+  zeroTotals,
+} from '../model.ts';
+import { epochMsOf } from '../timestamps.ts';
+
+/** What a page says of when it was requested. */
+export type FirstPage = Pick<PageEntry, 'serviceTime' | 'timing'>;
+
+/** The facts from the page log that the manifest has before its list of pages. */
+export interface RunContent {
+  readonly totals: RunTotals;
+  /** How many slices are complete, and how many of these have no page. */
+  readonly complete: number;
+  readonly withoutPages: number;
+  /** The totals of each slice; none if the run has one. */
+  readonly slices: readonly RunTotals[];
+  /** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
+  readonly serviceStartedAt: Instant | null;
+  readonly serviceCompletedAt: Instant | null;
+  /** The first page of a slice that was requested earliest. */
+  readonly firstPage: FirstPage;
+  readonly placed: PlacedEntries;
+}
+
+/** Which objects in the folder of a run are not its pages. */
+export interface PlacedEntries {
+  /** Of each slice whose log has an end, the number of the page in whose place it is. */
+  readonly ends: ReadonlyMap<number | undefined, number>;
+  /** Of each slice that has started over, its newest attempt. */
+  readonly attempts: ReadonlyMap<number | undefined, number>;
+}
+
+/** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
+export function serviceTimes(slices: readonly Record<'first' | 'last', Pick<LogEntry, 'serviceTime'>>[]) {
+  const times = { serviceStartedAt: null as Instant | null, serviceCompletedAt: null as Instant | null };
+  for (const { first, last } of slices) {
+    times.serviceStartedAt = earlier(times.serviceStartedAt, first.serviceTime);
+    times.serviceCompletedAt = later(times.serviceCompletedAt, last.serviceTime);
+  }
+  return times;
+}
+
+const earlier = (one: Instant | null, other: Instant | null): Instant | null =>
+  one === null || (other !== null && epochMsOf(other) < epochMsOf(one)) ? other : one;
+const later = (one: Instant | null, other: Instant | null): Instant | null =>
+  one === null || (other !== null && epochMsOf(other) > epochMsOf(one)) ? other : one;
+
+/** Adds up complete slices one after the other. */
+export function foldContent(run: Run) {
+  const ends = new Map<number | undefined, number>();
+  const attempts = new Map<number | undefined, number>();
+  const slices: RunTotals[] = [];
+  let totals = zeroTotals;
+  let [complete, withoutPages] = [0, 0];
+  const msOf = (page: FirstPage): number => epochMsOf(requestedAt(run, page));
+  let serviceStartedAt: Instant | null = null;
+  let serviceCompletedAt: Instant | null = null;
+  let firstPage: FirstPage | undefined;
+  return {
+    add(first: LogEntry, last: LogEntry): void {
+      const { slice, attempt = 1 } = last;
+      const own = totalsOf(last);
+      complete += 1;
+      totals = sumTotals([totals, own]);
+      if (run.slices?.lengthMs !== undefined) slices.push(own);
+      if (own.pages === 0) withoutPages += 1;
+      if (last.kind === 'end') ends.set(slice, last.page);
+      if (attempt > 1) attempts.set(slice, attempt);
+      serviceStartedAt = earlier(serviceStartedAt, first.serviceTime);
+      serviceCompletedAt = later(serviceCompletedAt, last.serviceTime);
+      const { serviceTime } = first;
+      const page = { serviceTime, timing: first.kind === 'page' ? first.timing : null };
+      const isEarlier = firstPage === undefined || msOf(page) < msOf(firstPage);
+      firstPage = isEarlier ? page : firstPage;
+    },
+    content: (): RunContent => ({
+      totals,
+      complete,
+      withoutPages,
+      slices,
+      serviceStartedAt,
+      serviceCompletedAt,
+      firstPage: firstPage ?? { serviceTime: null, timing: null },
+      placed: { ends, attempts },
+    }),
+  };
+}
+
+/**
+ * When a first page was requested, by the service's clock or by our own. Either clock may be wrong, and one response
+ * may have the Date of a wrong clock. The earlier one loses no report; a watermark in the future would skip reports for
+ * good.
+ */
+export function requestedAt({ startedAt, request, until, slices }: Run, { serviceTime, timing }: FirstPage): Instant {
+  if (serviceTime === null) return startedAt;
+  // A request with an upper bound may have asked only for what is dated before the run began.
+  const mayHaveUpperBound = request.api.pagination !== undefined || until !== undefined || slices !== undefined;
+  // It is not known when an adopted page was requested.
+  const ourTime = mayHaveUpperBound ? startedAt : (timing?.requestedAt ?? startedAt);
+  return epochMsOf(serviceTime) < epochMsOf(ourTime) ? serviceTime : ourTime;
+}
