@@ -32,6 +32,15 @@ const failLater = async (index: number): Promise<Response> => {
   return await succeed(index);
 };
 
+it('throws the error of a part after the items before it', async () => {
+  const events: string[] = [];
+  const read = async () => {
+    for await (const item of items(events, failLater)) events.push(item);
+  };
+  await expect(read()).rejects.toThrow('The connection was lost');
+  expect(events).toEqual(['request 0', 'a', 'request 1', 'b']);
+});
+
 it('ignores the error of a part that the caller does not read', async () => {
   const events: string[] = [];
   for await (const item of items(events, failLater)) {

@@ -39,6 +39,16 @@ const aSlicedBench = (script: BenchOptions['script']) =>
   });
 
 describe('the status of an export', () => {
+  it('tells a newest run that found no reports and is not published from an abandoned one', async () => {
+    const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
+    await bench.start();
+    const { runs, completedAt } = await statusOf(bench);
+    expect(runs).toMatchObject([
+      { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: '2026-11-20T02:00:00Z', lastIncident: null },
+    ]);
+    expect(completedAt).toBe(runs[0]?.completedAt);
+  });
+
   it('distinguishes running, failed and interrupted runs', async () => {
     const { bench } = aBench();
     await bench.start();

@@ -150,6 +150,43 @@ const pagesOf = (seen: readonly SeenRun[]) =>
   seen.map(({ pages, isResumed }) => (isResumed ? [pages, 'resumed'] : pages));
 
 describe('following a run', () => {
+  it('reports a resumed run, with the pages logged before the start', async () => {
+    const run = aFollowedRun();
+    await run.page(1);
+    const end = run.follow([
+      () => run.claim({ startedBy: arnOf('dead'), executionNumber: 2 }),
+      () => run.page(2),
+      async () => run.end(first, result),
+    ]);
+    expect(await end).toMatchObject({ status: 'completed' });
+    expect(pagesOf(run.seen)).toEqual([
+      [1, 'resumed'],
+      [2, 'resumed'],
+    ]);
+    expect(run.seen[0]).toMatchObject({ reports: 10, bytes: 100 });
+  });
+
+  it('reports a bounded run by its own state', async () => {
+    const bounds = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
+    const run = aFollowedRun(bounds);
+    await run.follow([() => run.claim({ ...bounds, bounded: true }), () => run.page(1), () => run.end(first, result)]);
+    expect(pagesOf(run.seen)).toEqual([0, 1]);
+  });
+
+  it('reports a run that can never complete with what FailRun has recorded', async () => {
+    const failure = { error: 'CursorRejectedError', message: 'Report service responded with 410' };
+    const run = aFollowedRun();
+    await run.claim();
+    await run.abandon(failure);
+    const cause = lambdaCause(failure.error, failure.message);
+    run.descriptions.set(first, { status: 'FAILED', error: failure.error, cause });
+    const recorded = { run: id, since: '2026-11-01T00:00:00Z', pages: 2, reports: null, bytes: 200 };
+    expect(await run.follow([])).toEqual({
+      status: 'failed',
+      failed: { export: 'nightly', ...recorded, ...failure, resumable: false },
+    });
+  });
+
   it('continues with the next execution, named by the output of the previous one or derived from its run', async () => {
     const run = aFollowedRun();
     const second = next(2);

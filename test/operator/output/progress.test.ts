@@ -163,6 +163,12 @@ it('shows the slices that are done, the totals, and the time that is left by the
   ]);
 });
 
+it('a retry that comes at once says so, and of how many it is', () => {
+  const display = aDisplay();
+  display.onRetry({ state: 'ExportPage', error: 'E', message: 'm', attempt: 1, maxAttempts: 20, delaySeconds: 0.04 });
+  expect(display.lines()).toEqual(['Retrying now (attempt 2 of 21): E: m']);
+});
+
 it('shows how many runs are in progress, if there are several, and whose a warning is', () => {
   const display = aDisplay(true);
   const other = display.begin('weekly');
