@@ -71,6 +71,13 @@ describe('a request that AWS denies to a function', () => {
     );
   });
 
+  it('names the setting for a bucket whose policy denies writes', async () => {
+    const message = `User: ${role} is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::reports/a" with an explicit deny in a resource-based policy`;
+    expect((await errorOfStep(denied('AccessDenied', message))).message).toContain(
+      'requires a header for encryption, set bucket.kmsKeyArn and deploy',
+    );
+  });
+
   it('has the remedy even if AWS names no action', async () => {
     const { message } = await errorOfStep(denied('AccessDenied', 'Access Denied.'));
     expect(message).toMatch(/^Access Denied\. AWS denied the request to a function of the stack\. Restore/);

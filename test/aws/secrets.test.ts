@@ -61,6 +61,15 @@ describe('the API key in Secrets Manager', () => {
     },
   );
 
+  it('is read again by a refresh, and the new one is used from then on', async () => {
+    const { key, holds } = aSecret();
+    holds('first');
+    await key.get();
+    holds('second');
+    expect(await key.refresh()).toBe('second');
+    expect(await key.get()).toBe('second');
+  });
+
   it('is reported with the command that restores it if the secret is marked for deletion', async () => {
     const { key, secrets } = aSecret();
     const text = "You can't perform this operation on the secret because it was marked for deletion.";

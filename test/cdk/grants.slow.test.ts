@@ -7,6 +7,7 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { describe, expect, it } from 'vitest';
 import type { ReportExporter, ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
+import { type MetricName, metricUnits } from '../../lib/core/metrics.ts';
 import { deployConstruct, resource, resourcesOf, type Statement, textOf } from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
@@ -145,6 +146,14 @@ describe('metric', () => {
     });
     expect(two.metric('WaitSeconds').dimensions).toEqual(ofService);
     expect(two.metric('WaitSeconds', 'nightly').dimensions).toEqual({ deployment: 'Another', export: 'nightly' });
+  });
+
+  it('is that of the only export, where none is named', () => {
+    const { reports: one } = deployConstruct();
+    for (const name of Object.keys(metricUnits) as MetricName[]) {
+      const expected = name === 'WaitSeconds' ? ofService : { deployment: 'Another', export: 'nightly' };
+      expect(one.metric(name).dimensions).toEqual(expected);
+    }
   });
 
   it('is rejected if it is not published', () => {

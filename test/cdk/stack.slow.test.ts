@@ -1,6 +1,6 @@
 /** The stack with default settings: its resources, its outputs, and its props. */
 
-import { Stack } from 'aws-cdk-lib';
+import { Stack, Stage } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
@@ -239,6 +239,12 @@ describe('the outputs', () => {
     });
   });
 
+  it('name a secret that is given', () => {
+    const given = outputsOf(deploy({ apiKeySecret: { existing: 'our/key' } }).template);
+    expect(given.AcmeApiKeySecretId).toBe('our/key');
+    expect(JSON.parse(given.AcmeService ?? '')).toMatchObject({ apiKeySecret: 'our/key' });
+  });
+
   it('and resources are those that the checks of a first deployment name', () => {
     const page = textOfPage('docs/first-deployment.md');
     const named = [...page.matchAll(/\bresource (AWS::[\w:]+) (\w+)/g)];
@@ -291,6 +297,14 @@ describe('the props of the stack', () => {
     const stack = aStack({ settings, env: { region: 'us-east-1' }, stackName: 'prop', description: 'Our reports' });
     expect(stack).toMatchObject({ region: 'us-east-1', stackName: 'prop' });
     expect(stack.templateOptions.description).toBe('Our reports');
+  });
+
+  it('leave the ID as the name of the stack, after that of its stage', () => {
+    expect(aStack().stackName).toBe('Reports');
+    const stage = new Stage(anApp(), 'Production');
+    expect(new ReportExporterStack(stage, 'Reports', { settings: someSettings() }).stackName).toBe(
+      'Production-Reports',
+    );
   });
 
   it('are rejected with every problem in the settings', () => {

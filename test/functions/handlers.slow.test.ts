@@ -82,6 +82,16 @@ describe('a probe of the service by ExportPage', () => {
     await expect(probe(deployment, 'other')).rejects.toMatchObject({ name: 'ConfigurationError' });
     expect(events('attempt-failed')).toEqual([]);
   });
+
+  it('is accepted by ExportPage alone', async () => {
+    await using deployment = await deploy();
+    for (const name of ['BeginRun', 'FinishRun', 'FailRun'] as const) {
+      const event = { probe: { export: 'reports', since } } as never;
+      await expect(deployment.functions[name](event, contextWith(60_000))).rejects.toMatchObject({
+        name: 'ConfigurationError',
+      });
+    }
+  });
 });
 
 it('the settings reach the functions: how they compress, store and tag objects', async () => {
@@ -151,6 +161,14 @@ describe('a function that fails', () => {
         name: 'ConfigurationError',
         message: `Cannot read the settings at ${file}. Deploy the stack again`,
       });
+    }
+  });
+
+  it('rejects an event that the state machine does not send', async () => {
+    await using deployment = await deploy();
+    for (const event of [undefined, null, {}, { input: {} }, { execution: 7 }]) {
+      const invoking = deployment.functions.ExportPage(event as never, contextWith(1));
+      await expect(invoking).rejects.toMatchObject({ name: 'ConfigurationError' });
     }
   });
 

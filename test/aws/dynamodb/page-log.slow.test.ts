@@ -160,4 +160,12 @@ describe('the requests of the DynamoDB page log', () => {
     table.on(PutItemCommand).rejects(conditionFailed()).on(GetItemCommand).resolves({});
     await expect(log.append(aPageEntry({ page: 3 }))).rejects.toThrow(/^Page 3 of run .* disappeared .* retried$/);
   });
+
+  it('rethrows every other error unchanged', async () => {
+    const { table, log } = aMockedLog();
+    const throttled = Object.assign(new Error('Throttled'), { name: 'ProvisionedThroughputExceededException' });
+    table.on(PutItemCommand).rejects(throttled);
+    await expect(log.append(aPageEntry())).rejects.toBe(throttled);
+    await expect(log.replaceState(anExportState())).rejects.toBe(throttled);
+  });
 });

@@ -54,6 +54,12 @@ describe('an execution', () => {
     await expect(executions.status(foreign)).rejects.toMatchObject({ name: 'ThrottlingException' });
   });
 
+  it('of another state machine is running if Step Functions says so', async () => {
+    const { stepFunctions, executions } = aMockedClient();
+    stepFunctions.on(DescribeExecutionCommand, { executionArn: another }).resolves({ status: 'RUNNING' });
+    expect(await executions.status(another)).toBe('running');
+  });
+
   it('belongs to the state machine of the execution that asks', async () => {
     const client = new SFNClient({ region: 'us-east-1' });
     mockClient(client).on(DescribeExecutionCommand).rejects(error('AccessDeniedException'));

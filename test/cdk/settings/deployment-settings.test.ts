@@ -308,6 +308,13 @@ describe('the settings of several services', () => {
     const text = `{"services":{"a":${JSON.stringify(service)},"__proto__":{}},"exports":[{"name":"a","service":"a"}]}`;
     expect(problemsOf(text)).toContainEqual(expect.stringMatching(/services\.__proto__: the name must be 1 to 30/));
   });
+
+  it('reject similar names', () => {
+    const exports = ['eu-1', 'eu1'].map((each, index) => ({ name: `a${index}`, service: each }));
+    expect(problemsOf({ services: { 'eu-1': service, eu1: service }, exports })).toEqual([
+      `services.eu1: ${tooSimilar('services.eu-1')}`,
+    ]);
+  });
 });
 
 describe('the settings of a construct', () => {

@@ -174,6 +174,13 @@ it('notes bounded runs that are unfinished, besides the state of the export', ()
   expect(needsAttention(aStatus({ bounded: { ...manyCompleted, unfinished } }))).toBe(false);
 });
 
+it('notes how many slices of a run are done', () => {
+  const slices = { done: 12, count: 64, setAside: [] };
+  expect(rowsFor([aStatus({ state: 'running', slices })])[1]).toMatch(
+    / running: 12 of 64 slices, 1,204 pages, started /,
+  );
+});
+
 describe('the status of one export on a terminal', () => {
   const nightlyRun = (overrides: Partial<RunView> = {}): RunView =>
     aRunView({ pages: 1_204, reports: 12_031, bytes: 8_400_000, ...overrides });
@@ -182,6 +189,20 @@ describe('the status of one export on a terminal', () => {
     aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [nightlyRun()], ...overrides });
   const linesOf = (status: ViewedExport, columns = 160) => linesFor([status], { columns });
   const incident = { kind: 'failed-run', ...failure, at: at('2026-11-20T15:30:00Z') } as const;
+  it('shows when a running run logged its last page, and how long the service made it wait', () => {
+    const running = unfinished({
+      state: 'running',
+      lastPageAt: at('2026-11-20T15:58:00Z'),
+      lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), seconds: 600 },
+    });
+    expect(linesOf(withRuns({ runs: [running] }))).toEqual(
+      expect.arrayContaining([
+        '  last page     2 min ago',
+        '  last wait     90 s ago: the service sent Retry-After: 600 s',
+      ]),
+    );
+  });
+
   it('fits a terminal of 80 columns: wraps texts but no commands, and leaves out columns of runs', () => {
     const name = 'n'.repeat(40);
     const message = `Report service responded with 503 for page 8 (request ID ${'r'.repeat(20)}). Response: it is down`;
