@@ -47,6 +47,8 @@ const rereadAfterMs = 1_000;
 const rereadLeadMs = 100;
 /** The most time that a process reserves between taking a place and sending the request. */
 const maxLeadMs = 1_000;
+/** After each request in time, the reserved time is reduced to this part of it: so slowly that few are late again. */
+const leadDecay = 0.95;
 
 /**
  * Sends each request, and each repetition of one, when it has taken a place. A Retry-After holds back the requests of
@@ -107,7 +109,7 @@ export function createRequestRate({
   /** The newest record that this process knows. */
   let known: Versioned<RateRecord> | undefined;
   const turns = createSlots(1);
-  /** The time to reserve between taking a place and sending the request. It grows when a request is late. */
+  /** The time to reserve between taking a place and sending the request. It grows when a request is late, and then shrinks. */
   let leadMs = 0;
 
   return {
@@ -119,7 +121,10 @@ export function createRequestRate({
         const isUsable = await waitFor(placeAt, signal);
         if (!isUsable) continue;
         const lateMs = now() - placeAt;
-        if (lateMs <= (limit.perMs * margin) / 2) return;
+        if (lateMs <= (limit.perMs * margin) / 2) {
+          leadMs *= leadDecay;
+          return;
+        }
         // A request that is sent late would be too close to the next one. So it takes another place.
         leadMs = Math.min(2 * Math.max(lateMs, leadMs), maxLeadMs);
       }

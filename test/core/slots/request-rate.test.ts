@@ -173,6 +173,25 @@ describe('a request', () => {
     expect(clock.now).toBeGreaterThan(startedAt + 10_000);
   });
 
+  it('that came too late delays those after it for a while only', async () => {
+    const { rate, clock, record } = aProcess({ requests: 60_000, perMs: 60_000, burst: 1 });
+    const replace = record.replace;
+    record.replace = async (...write) => {
+      clock.now += 2_000;
+      record.replace = replace;
+      return await replace(...write);
+    };
+    await rate.take();
+    const waits = [];
+    for (let count = 0; count < 200; count += 1) {
+      const from = clock.now;
+      await rate.take();
+      waits.push(clock.now - from);
+    }
+    expect(waits[0]).toBeGreaterThan(900);
+    expect(waits.at(-1)).toBeLessThan(10);
+  });
+
   it('does not wait for what a wrong clock has written', async () => {
     const { rate, slept, record } = aProcess(minutely);
     const tomorrow = startedAt + 86_400_000;
