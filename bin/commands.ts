@@ -94,7 +94,8 @@ Examples:
     about: { all: 'every published run of every export' },
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
-manifest against the page log, and latest.json. Without --run, it is the newest published run that is not a bounded one. --all verifies every published run of every export, bounded ones included.
+manifest against the page log, and latest.json. Without --run, it is the newest published run that is not a bounded one.
+--all verifies every published run of every export, bounded ones included.
 
 Examples:
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407
@@ -105,16 +106,17 @@ Examples:
   plan: {
     argument: oneExport,
     description: 'show what the next start would request, and why',
-    options: [...target, 'request', ...start],
+    options: [...target, 'request', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
-here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages may not show the last
-one: choose a period that has two. Use the --out of local: it has the state and the
+here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
+one: --to-end requests all pages of the period. Use the --out of local: it has the state and the
 refresh tokens.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
-  $ report-exporter plan audit --settings report-exporter.json --request --since 2026-11-20`,
+  $ report-exporter plan audit --settings report-exporter.json --request
+  $ report-exporter plan audit --settings report-exporter.json --to-end --since 2026-11-20`,
     load: async () => (await import('../lib/operator/commands/plan.ts')).planCommand,
   },
 

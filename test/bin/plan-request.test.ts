@@ -37,6 +37,18 @@ const startApi = (bodyOf: (target: string) => object, quietBody: object = { even
 const notesIn = (stdout: string): readonly string[] => (JSON.parse(stdout) as { notes: readonly string[] }).notes;
 
 describe('report-exporter plan --request', () => {
+  it('ends a walk at a cursor that comes again', async () => {
+    await using server = await startApi((target) => {
+      const page = Number(/cursor=(\d+)/.exec(target)?.[1] ?? 1);
+      return { events: [{}, { page }], paging: { next: String((page % 4) + 1) } };
+    });
+    const file = await aFile({ baseUrl: server.url });
+    expect(await runInProcess(['plan', '--to-end', '--settings', file, '--since', '2026-11-01'], env)).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('Page 5 has a cursor that an earlier page had: 2'),
+    });
+  });
+
   it('shows that a response without a page has ended the pages', async () => {
     await using server = await startRawServer((socket, { target }) => {
       const headers = { 'content-type': 'application/json' };
@@ -46,8 +58,10 @@ describe('report-exporter plan --request', () => {
     });
     const last = [{ at: '/paging/next', is: null }, { status: 204 }];
     const file = await aFile({ baseUrl: server.url, description: { ...api, last } });
-    const ended = await runInProcess(['plan', '--request', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
+    const ended = await runInProcess(['plan', '--to-end', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
     expect(ended.stdout).toMatch(/cursor=b\n(?: {11}.*\n)*  response 204: the page before was the last one\n/);
+    expect(ended.stdout).toContain('1 page, 1 report, ');
+    expect(ended.stdout).toContain('Page 1 is the last one: the response to its cursor has status 204\n');
     expect(ended.stdout).not.toContain('the first page is the last one');
   });
 
@@ -142,11 +156,16 @@ describe('report-exporter plan --request', () => {
     expect(notesIn(merged.stdout)).toEqual([]);
   });
 
-  it('notes that the second page has the same reports, although its cursor is another one', async () => {
+  it('ends at the third page in a row with the same reports, whose cursors are all different', async () => {
     let pages = 0;
     await using server = await startApi(() => ({ events: [{ id: 1 }], paging: { next: `token-${(pages += 1)}` } }));
     const file = await aFile({ baseUrl: server.url });
     const words = ['plan', '--settings', file, '--since', '2026-11-01'];
+    expect(await runInProcess([...words, '--to-end'], env)).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('Pages 1 to 3 have the same reports, although each has another cursor'),
+    });
+    expect(server.requests).toHaveLength(3);
     const { stdout } = await runInProcess([...words, '--request', '--json'], env);
     expect(notesIn(stdout)).toEqual([expect.stringContaining('page 2 has the same reports as page 1')]);
   });

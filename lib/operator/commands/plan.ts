@@ -16,6 +16,7 @@ import {
   requestLines,
   requestPages,
   responseLines,
+  walkLine,
 } from '../plan/requests.ts';
 import { readStartRequest } from '../run-options.ts';
 
@@ -69,7 +70,7 @@ async function planExport(
   row: Row,
   { start, notify, runtime, options }: PlanOptions,
 ): Promise<void> {
-  const { request = false } = options;
+  const { request = false, toEnd = false } = options;
   const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
@@ -80,8 +81,8 @@ async function planExport(
   };
   const sent = next === undefined ? null : plannedRequest(service, next);
   Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
-  if (!request || next === undefined) return;
-  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, notify, runtime }));
+  if (!(request || toEnd) || next === undefined) return;
+  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, notify, runtime, toEnd }));
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {
@@ -117,7 +118,7 @@ function nextPageText({ page, slice }: PlannedRun): string {
 }
 
 /** The requests that were sent with their responses; or the one that a start would send. */
-function sentLines({ request, pages = [], unanswered, end, notes }: Row, style: TextStyle): readonly string[] {
+function sentLines({ request, pages = [], unanswered, end, walk, notes }: Row, style: TextStyle): readonly string[] {
   const planned = pages.length === 0 && unanswered === undefined ? request : undefined;
   return [
     ...(planned ? requestLines(planned) : []),
@@ -126,6 +127,7 @@ function sentLines({ request, pages = [], unanswered, end, notes }: Row, style: 
     ...(end === undefined
       ? []
       : [...requestLines(end.request), `  response ${end.status}: the page before was the last one`]),
+    ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last, end)]),
     ...(notes === undefined ? [] : [...notes.map((note) => `${style('yellow', '!')} ${note}`), 'Nothing was stored.']),
   ];
 }

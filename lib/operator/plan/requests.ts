@@ -1,7 +1,8 @@
 /** The next request of a planned run, for a person to read; and what the service responds to it. */
 
+import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
-import { type Run } from '../../core/model.ts';
+import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
 import type { PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/memory-record.ts';
@@ -13,9 +14,9 @@ import { rateLimitOf } from '../../settings/settings.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
 import { probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
-import { bytes, plural } from '../output/format.ts';
+import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
-import { countEqualPages } from '../../core/steps/repeated-cursors.ts';
+import { countEqualPages, maxEqualPages } from '../../core/steps/repeated-cursors.ts';
 import { createSampler, type PageSample } from './sample.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;
@@ -46,6 +47,8 @@ export interface Requested {
   unanswered?: PlannedRequest | undefined;
   /** The request after the last page, and the status of its response. Absent: the last page says that it is. */
   end?: { readonly request: PlannedRequest; readonly status: number };
+  /** Only of a walk to the end: the totals, and the last page once it has been received. */
+  walk?: RunTotals & { readonly last: RequestedPage | undefined };
 }
 
 export type RequestedPage = ReturnType<typeof requestedPage>;
@@ -95,28 +98,31 @@ interface WalkOptions {
   readonly run: Run | undefined;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
+  readonly toEnd: boolean;
 }
 
 /**
- * Requests the page and the one after it, if there is one. Then requests
+ * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Then requests
  * empty intervals, as runs with an upper bound do. Stores nothing. `found` has what is known at any moment, and so also
  * after an error.
- * @throws as `probePage` and `planProof` do
+ * @throws as `probePage` and `planProof` do; RepeatedCursorError if a cursor comes again, or too many pages are equal
  */
 export async function requestPages(
   target: Pick<ExportTarget, 'name' | 'definition' | 'service' | 'log'>,
   first: PageRequest,
   found: Requested,
-  { run, notify, runtime }: WalkOptions,
+  { run, notify, runtime, toEnd }: WalkOptions,
 ): Promise<SeenPages> {
-  const { definition, service, log } = target;
+  const { name, definition, service, log } = target;
   await using connection = await service.connect(notify);
   const client = { fetch: atRate(connection.fetch, rateOf(service, runtime)) };
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
   const shown: RequestedPage[] = (found.pages = []);
   const pages: SeenPage[] = [];
+  const assertAdvances = createRepetitionCheck();
   let last: SeenPage | undefined;
   let newest: SeenPage | undefined;
+  let sum = zeroTotals;
   let previous: Parameters<typeof countEqualPages>[1];
   for (let next: PageRequest | undefined = first; next !== undefined;) {
     const request = (found.unanswered = plannedRequest(service, next));
@@ -130,6 +136,7 @@ export async function requestPages(
     if (received.kind === 'end') {
       found.end = { request, status: received.status };
       last = newest;
+      if (toEnd) found.walk = { ...sum, last: newest?.page };
       break;
     }
     const page = requestedPage(request, { received, bytes: size }, service.api);
@@ -139,11 +146,16 @@ export async function requestPages(
     previous = { ...compared, equalPages };
     const seen = (newest = { page, sample, equalPages });
     const { cursor } = page.next;
-    pages.push(seen);
-    shown.push(page);
+    sum = { pages: sum.pages + 1, ...addPage(sum, page) };
+    if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
+    if (pages.length < shownPages) {
+      pages.push(seen);
+      shown.push(page);
+    } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
     if (cursor === null) last = seen;
-    const isDone = cursor === null || pages.length === shownPages;
-    next = isDone ? undefined : { ...next, cursor, label: `page ${pages.length + 1}` };
+    else assertAdvances(sum.pages, seen);
+    const isDone = cursor === null || (!toEnd && pages.length === shownPages);
+    next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
   }
   const proof = run && (await planProof(target, client, run, { roots, notify, runtime }));
   return { pages, last, proof };
@@ -153,6 +165,26 @@ export async function requestPages(
 function rateOf({ settings }: Pick<DeployedService, 'settings'>, runtime: Runtime): RequestRate | undefined {
   const limit = rateLimitOf(settings);
   return limit && createRequestRate({ record: createMemoryRecord(), limit, runtime });
+}
+
+/** Throws if a walk does not come forward: a person waits for its end. */
+function createRepetitionCheck(): (page: number, seen: SeenPage) => void {
+  const cursors = new Set<string>();
+  const repetition = (message: string) => new ExportError('RepeatedCursorError', message);
+  return (page, { page: { next }, equalPages }) => {
+    const { cursor } = next;
+    if (cursor === null) return;
+    if (cursors.has(cursor)) {
+      const shown = truncate(toPrintable(cursor), 100);
+      throw repetition(`Page ${page} has a cursor that an earlier page had: ${shown}. Check next.at and next.to`);
+    }
+    cursors.add(cursor);
+    if (equalPages < maxEqualPages) return;
+    throw repetition(
+      `Pages ${page - maxEqualPages + 1} to ${page} have the same reports, although each has another cursor: the service seems to ignore ` +
+        'the cursor that it is sent. Check next.to',
+    );
+  };
 }
 
 /** Indented, as the details of a plan. */
@@ -179,4 +211,11 @@ export function responseLines(page: RequestedPage): string[] {
   ];
   const found = next.cursor === null ? 'none: this is the last page' : truncate(toPrintable(next.cursor), 100);
   return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
+}
+
+/** The findings of a walk, whose last page is `last`. `end` is the response after it, if that has ended the walk. */
+export function walkLine(walk: RunTotals, { next: { at, last } }: RequestedPage, end: Requested['end']): string {
+  const ofPage = last === undefined ? `there is no next page (${at})` : JSON.stringify(last);
+  const reason = end === undefined ? ofPage : `the response to its cursor has status ${end.status}`;
+  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${reason}`;
 }
