@@ -95,6 +95,20 @@ function nextPlace(record: RateRecord, limit: RateLimit, earliest: number): { pl
   return { placeAt, taken: { notBefore, usedUntil: Math.max(usedUntil, placeAt) + interval } };
 }
 
+/** The time to reserve between taking a place and sending the request. */
+function createLead({ perMs }: RateLimit) {
+  let leadMs = 0;
+  return {
+    ms: () => leadMs,
+    /** Whether a request can be sent `lateMs` after its place. A later one is too close to the next: it needs another. */
+    isInTime(lateMs: number): boolean {
+      const isInTime = lateMs <= (perMs * margin) / 2;
+      leadMs = isInTime ? leadMs * leadDecay : Math.min(2 * Math.max(lateMs, leadMs), maxLeadMs);
+      return isInTime;
+    },
+  };
+}
+
 /** @throws from both functions: the store's errors, unchanged */
 export function createRequestRate({
   record,
@@ -109,8 +123,7 @@ export function createRequestRate({
   /** The newest record that this process knows. */
   let known: Versioned<RateRecord> | undefined;
   const turns = createSlots(1);
-  /** The time to reserve between taking a place and sending the request. It grows when a request is late, and then shrinks. */
-  let leadMs = 0;
+  const lead = createLead(limit);
 
   return {
     async take({ waitUntil = Number.POSITIVE_INFINITY, signal } = {}) {
@@ -120,13 +133,7 @@ export function createRequestRate({
         const placeAt = await reserve(maxWaitMs).finally(endTurn);
         const isUsable = await waitFor(placeAt, signal);
         if (!isUsable) continue;
-        const lateMs = now() - placeAt;
-        if (lateMs <= (limit.perMs * margin) / 2) {
-          leadMs *= leadDecay;
-          return;
-        }
-        // A request that is sent late would be too close to the next one. So it takes another place.
-        leadMs = Math.min(2 * Math.max(lateMs, leadMs), maxLeadMs);
+        if (lead.isInTime(now() - placeAt)) return;
       }
     },
     async holdBack(seconds) {
@@ -145,7 +152,7 @@ export function createRequestRate({
     let place = 0;
     await change((current) => {
       const at = now();
-      const { placeAt, taken } = nextPlace(current, limit, at + leadMs);
+      const { placeAt, taken } = nextPlace(current, limit, at + lead.ms());
       const tooLateMs = placeAt - at - maxWaitMs;
       if (tooLateMs > 0) throw new NotYet('The next place of the rate is too far ahead', tooLateMs / 1_000);
       place = placeAt;

@@ -32,10 +32,14 @@ export function createJsonTokenizer(many: boolean) {
     } catch (error) {
       return problemOf(error as Error, { before, text: text ?? '', isInString });
     } finally {
-      before = text === undefined || text.length >= maxPending ? (text ?? '') : before + text;
+      before = lastCharacters(before, text ?? '');
     }
   };
 }
+
+/** At least those that the parser may hold. Most texts are longer, and not copied. */
+const lastCharacters = (before: string, text: string): string =>
+  text.length >= maxPending ? text : (before + text).slice(-maxPending);
 
 /** The parser's message, as a person understands it. */
 function problemOf({ message }: Error, place: Place): string {
