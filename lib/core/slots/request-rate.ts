@@ -100,7 +100,7 @@ function createLead({ perMs }: RateLimit) {
   let leadMs = 0;
   return {
     ms: () => leadMs,
-    /** Whether a request can be sent `lateMs` after its place. A later one is too close to the next: it needs another. */
+    /** Whether a request can be sent `lateMs` after its place. A later one would be too close to the next. */
     isInTime(lateMs: number): boolean {
       const isInTime = lateMs <= (perMs * margin) / 2;
       leadMs = isInTime ? leadMs * leadDecay : Math.min(2 * Math.max(lateMs, leadMs), maxLeadMs);
