@@ -92,6 +92,8 @@ export interface ReceivedPage extends Pick<
   readonly documentRootText: () => string;
   /** How the body begins, for messages: short, printable and without secrets. */
   readonly excerpt: () => string;
+  /** Without a next page: what contradicts that it is the last page, for a person. undefined: nothing does. */
+  readonly doubtfulEnd: () => string | undefined;
 }
 
 /** A response that is no page. After a cursor, the page before was the last one; without one, there is no page. */

@@ -93,8 +93,11 @@ async function checkExport(
       return outcome === undefined ? [] : [{ check, export: name, ...outcome }];
     } catch (error) {
       const isConflict = isExportError(error, 'PageConflictError');
-      const usual = check === 'store' ? 'check that the directory or bucket exists, and can be read and written; ' : '';
-      const remedy = isConflict ? 'see docs/runbook.md#pageconflicterror' : `${usual}see docs/runbook.md`;
+      const usual =
+        check === 'store' && !isConflict
+          ? 'check that the directory or bucket exists, and can be read and written; '
+          : '';
+      const remedy = `${usual}see docs/runbook.md${isConflict ? '#pageconflicterror' : ''} of the package`;
       return [{ check, export: name, ...problem(error, remedy) }];
     }
   };
@@ -224,7 +227,7 @@ async function* checkService(
   const remedies = {
     network: 'correct what the message names; docs/aws.md#network explains proxies and certificates',
     key: `check that a key is set, and that the key is correct and may export (${keySource})`,
-    service: 'check that the service can be reached from here; docs/runbook.md explains each error',
+    service: 'check that the service can be reached from here; docs/runbook.md of the package explains each error',
   };
   // First: it may exchange the refresh token, and then its access token is used from here.
   if (probeFromFunction !== undefined) yield ['function', await checkFunction(probeFromFunction.probe(period))];
@@ -237,7 +240,7 @@ async function* checkService(
     check = 'service';
     const result = await probeService({ definition, service: client, log, runtime, notify }, period);
     yield ['key', ok(`accepted (${credentialsText(service)})`)];
-    yield ['service', ok(`${service.address} returned ${describePage(result)}; it was not stored`)];
+    yield ['service', pageOutcome(`${service.address} returned`, result, '')];
   } catch (error) {
     // Only an error of the connection has a cause; without one, the service has rejected the key.
     if (check === 'service' && isExportError(error, 'ConfigurationError')) {
@@ -249,20 +252,22 @@ async function* checkService(
 
 async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
   try {
-    return ok(`ExportPage received ${describePage(await probing)} on AWS; it was not stored`);
+    return pageOutcome('ExportPage received', await probing, ' on AWS');
   } catch (error) {
     // The errors of the function itself are no ExportErrors: these are about the invocation.
     const remedy = isExportError(error)
       ? 'correct what the message names, then run doctor again'
-      : "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error";
+      : "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md of the package explains each error";
     if (!isExportError(error) || !isAccessDenied(error)) return problem(error, remedy);
     return warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction');
   }
 }
 
-function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'latencyMs'>): string {
+function pageOutcome(received: string, page: ProbeResult, place: string): Outcome {
+  const { reports, latencyMs, doubtfulEnd } = page;
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
-  return `a valid page${content} after ${latencyMs} ms`;
+  const text = `${received} a valid page${content} after ${latencyMs} ms${place}; it was not stored`;
+  return doubtfulEnd === undefined ? ok(text) : warning(`${text}; ${doubtfulEnd}`, 'for details: plan --request');
 }
 
 /** Where a new run would begin and end. If none could start: from now on. */

@@ -135,7 +135,7 @@ function nextStart(watermark: string | null, policy: EndContext['since']): strin
 function failedEnd(
   { error: name, message, resumable, ...ofRun }: Extract<RunEnd, { readonly status: 'failed' }>['failed'],
   known: RunJson,
-  { retries, hints }: EndContext,
+  { since: policy, retries, hints }: EndContext,
 ): StartEnd {
   // A failure that could not be recorded says nothing about its run; the events do.
   const json: RunJson = {
@@ -151,7 +151,7 @@ function failedEnd(
   const isFinal = ofRun.run !== null && !resumable;
   const advice = [
     ...(retries === 0 || !isRetried(name) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
-    ...nextStep(json, { name, message }, resumable, isFinal),
+    ...(isFinal ? [abandonedAdvice(json, policy)] : nextStep(json, { name, message }, resumable)),
   ].join(' ');
   return {
     json,
@@ -163,14 +163,20 @@ function failedEnd(
   };
 }
 
-/** `isFinal`: the run can never complete. */
+/** The run can never complete. Its `since` may be in no setting, and without a watermark nothing else has it. */
+function abandonedAdvice({ since, bounded }: RunJson, policy: EndContext['since']): string {
+  const advice = 'Nothing was published, and the run is abandoned. The next start begins a new run.';
+  const initial = policy?.from === 'watermark' ? (policy.initial ?? instantOf(0)) : since;
+  return since === null || bounded === true || since === initial
+    ? advice
+    : `${advice} To begin where this one did, repeat --since ${since}.`;
+}
+
 function nextStep(
   json: RunJson,
   { name, message }: { readonly name: string; readonly message: string },
   resumable: boolean,
-  isFinal: boolean,
 ): readonly string[] {
-  if (isFinal) return ['Nothing was published, and the run is abandoned. The next start begins a new run.'];
   // Where the message names a restart, a resumed run may fail again.
   return resumable && !message.includes('--restart') ? [resumeAdvice(name, json)] : [];
 }
@@ -187,7 +193,7 @@ function resumeAdvice(error: string, json: RunJson): string {
   if (needsCorrection(error)) return `Correct this, then run again${resumes}.`;
   if (outages.has(error)) return `Run again once the service responds${resumes}.`;
   if (!(errorNames as readonly string[]).includes(error)) return `Run again${resumes}.`;
-  return `Run again${resumes}. If it fails in the same way, see docs/runbook.md#${error.toLowerCase()}.`;
+  return `Run again${resumes}. If it fails in the same way, see docs/runbook.md#${error.toLowerCase()} of the package.`;
 }
 
 /** A permanent error may follow others that were retried. */

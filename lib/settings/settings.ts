@@ -366,7 +366,9 @@ export const findExportProblems = (
   settings: GivenExport,
   api: Description,
 ): readonly SettingsProblem[] => [
-  ...(service.api === undefined ? findContractProblems(service, settings) : findApiProblems(api, settings)),
+  ...(service.api === undefined
+    ? findContractProblems(service, settings)
+    : findApiProblems(api, settings, service.api.request ?? undefined)),
   ...findSinceProblems(settings),
   ...findSliceProblems(service, settings, api),
 ];
@@ -444,10 +446,16 @@ function findContractProblems(
 function findApiProblems(
   { request, page, next, dates }: Description,
   { filter, size, since, expect, format, container }: GivenExport,
+  ofService: NonNullable<GivenService['api']>['request'],
 ): readonly SettingsProblem[] {
   const further = 'request' in next && next.request !== undefined ? next.request : {};
   const isUsed = (...names: readonly string[]) => names.some((name) => uses(request, name) || uses(further, name));
-  const unused = (name: string) => `has no effect: api.request has no placeholder {${name}}`;
+  const unused = (name: string) => {
+    const given = Object.entries(ofService ?? {}).filter(([, value]) => value !== null);
+    const field = given.find(([key, value]) => uses({ [key]: value }, name))?.[0];
+    const replaced = `. ${field} of the service has it, but ${field} of the export replaces that as a whole`;
+    return `has no effect: api.request has no placeholder {${name}}${field === undefined ? '' : replaced}`;
+  };
   const isFromOldest = since.initial === undefined && since.lookbackWindow === undefined;
   const ofPage = 'has no meaning for a service with api: api.page.format is the format of its pages';
   return findBroken([

@@ -82,10 +82,8 @@ describe('report-exporter plan --request', () => {
       notes: [
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
-        'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
-        expect.stringMatching(
-          /^a page without reports may lack \/events, .* set when.empty, for example to {"at":"","is":null}$/,
-        ),
+        expect.stringMatching(/^nothing is at next.at \(\/paging\/next\), .* earlier --since .*, check next.at /),
+        expect.stringMatching(/^a page without reports may lack \/events, .*a --since after the newest report$/),
       ],
     });
   });
@@ -106,7 +104,7 @@ describe('report-exporter plan --request', () => {
     expect(status).toBe(0);
     expect(notesIn(stdout)).toEqual([
       expect.stringMatching(/^slices and runs with an upper bound would fail: .* ignores {until}/),
-      expect.stringMatching(/lack \/events, .*{"at":"\/total","is":0}$/),
+      expect.stringContaining('a page without reports may lack /events'),
     ]);
     const file = await aFile({ baseUrl: server.url });
     const bounds = ['--since', '2026-11-01', '--until', '2026-11-02'];
@@ -140,6 +138,63 @@ describe('report-exporter plan --request', () => {
     const words = ['plan', '--settings', file, '--since', '2026-11-01', '--json', '--request'];
     const { stdout } = await runInProcess(words, env);
     expect(notesIn(stdout)).toEqual([expect.stringContaining(`set last to ${JSON.stringify(last)}`)]);
+  });
+
+  const full = Array.from({ length: 100 }, () => ({}));
+  it.each([
+    ['a flag that says that there is more', { events: [{}], has_more: true }, {}, 'true at /has_more'],
+    ['a flag that says that it is not the last page', { events: [{}], isLast: false }, {}, 'false at /isLast'],
+    ['a cursor beside it', { events: [{}], paging: { next_token: 'b' } }, {}, 'a value at /paging/next_token'],
+    ['a larger total', { events: [{}], total_count: 7 }, {}, 'a total of 7 at /total_count'],
+    ['a link', { events: [{}] }, { link: '</v1/events?page=2>; rel="next"' }, 'a Link with rel="next"'],
+    ['a header', { events: [{}] }, { 'x-next-cursor': 'b' }, 'the header x-next-cursor'],
+    ['a full page', { events: full }, {}, 'exactly as many reports as size (100)'],
+  ])('warns of a next.at at which nothing is, if the page has %s', async (_, page, more, sign) => {
+    const headers = { 'content-type': 'application/json', ...more };
+    await using server = await startRawServer(
+      rawResponse({ headers, body: JSON.stringify({ paging: { next: null }, prev_token: '', next: null, ...page }) }),
+    );
+    const next = { ...api.next, at: '/paging/wrong' };
+    const { stdout } = await planned(server, { ...api, next });
+    const warning = 'nothing is at next.at (/paging/wrong), so the run would end here. But the page has ';
+    expect(notesIn(stdout)[0]).toBe(`${warning}${sign}. Check next.at (/paging/wrong)`);
+    expect(stdout).not.toContain('looks like a flag');
+    const file = await aFile({ baseUrl: server.url, description: { ...api, next } });
+    const doctor = await runInProcess(['doctor', '--settings', file], env);
+    expect(doctor.stdout).toContain(warning);
+  });
+
+  it('says that the API ignores {since}', async () => {
+    const headers = { 'content-type': 'application/json' };
+    await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));
+    const { stdout } = await planned(server);
+    expect(notesIn(stdout)).toContainEqual(
+      expect.stringMatching(/^the API seems to ignore {since}: .*every run exports everything, and slices .* Check/),
+    );
+  });
+
+  it('names dates.zone, without which an empty interval is none', async () => {
+    await using server = await startApi(twoPages);
+    const dates = { form: 'yyyy-MM-dd HH:mm' };
+    expect(notesIn((await planned(server, { ...api, dates })).stdout)).toEqual([
+      expect.stringMatching(/^dates.zone is not set: /),
+      expect.stringContaining('a page without reports may lack /events'),
+    ]);
+  });
+
+  it('shows how an empty interval is rejected, which may be how a night without reports looks', async () => {
+    await using server = await startRawServer((socket, { target }) => {
+      const { searchParams } = new URL(target, 'http://localhost');
+      const isQuiet = searchParams.get('from') === searchParams.get('to');
+      const body = JSON.stringify(isQuiet ? { errors: ['No events found'] } : twoPages(target));
+      const headers = { 'content-type': 'application/json' };
+      socket.end(rawResponse({ headers, body, ...(isQuiet && { status: 404 }) }));
+    });
+    expect(notesIn((await planned(server)).stdout)).toEqual([
+      expect.stringMatching(
+        /an empty interval was rejected: .* 404 .*set when\.empty to {"status": 404, "at": "PATH", "is": "VALUE"}.*No events found/,
+      ),
+    ]);
   });
 
   it('names the parameters that the URL of the next page drops', async () => {

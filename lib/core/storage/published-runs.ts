@@ -35,7 +35,7 @@ export const missingManifest = (address: string): ExportError =>
   new ExportError(
     'PageConflictError',
     `The manifest ${address} is missing, although its run was published. Restore it from a bucket version or a backup, or ` +
-      'export its reports again: docs/runbook.md#pageconflicterror',
+      'export its reports again: docs/runbook.md#pageconflicterror of the package',
   );
 
 /** The manifest at `key`; undefined if there is none. @throws PageConflictError if it was changed */

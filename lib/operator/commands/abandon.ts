@@ -3,6 +3,7 @@
 import { boundedStateName } from '../../core/bounded-runs.ts';
 import { ExportError } from '../../core/errors.ts';
 import { readProgress } from '../../core/run-progress.ts';
+import { instantOf } from '../../core/timestamps.ts';
 import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
 import { boundsIn } from '../bounded-start.ts';
 import { type Call, exitStatuses, openExport, runOnTarget } from '../context.ts';
@@ -15,7 +16,8 @@ export async function abandonCommand(call: Call): Promise<number> {
   return await runOnTarget(call, async (target) => {
     const { name, definition, log, store, executions } = await openExport(target, names[0]);
     const stateName = bounds === undefined ? name : boundedStateName(name, boundsIn(definition.dates, bounds));
-    const run = await requireAbandonableRun({ store, executions }, await log.exportState(stateName), stateName);
+    const state = await log.exportState(stateName);
+    const run = await requireAbandonableRun({ store, executions }, state, stateName);
     const { pages } = (await readProgress(log, run)).totals;
     const { since, until, bounded } = run;
     const period = bounded === true ? `from ${since} to ${until}` : `since ${since}`;
@@ -31,7 +33,9 @@ export async function abandonCommand(call: Call): Promise<number> {
     if (options.yes !== true) {
       throw new ExportError('ConfigurationError', '--yes: required to abandon the run. Nothing was changed');
     }
-    const next = bounded === true ? `start ${name} --since ${since} --until ${until}` : `plan ${name}`;
+    // Without a watermark, nothing else has the since of the run.
+    const ofFirst = state?.watermark === undefined && since !== instantOf(0) ? ` --since ${since}` : '';
+    const next = bounded === true ? `start ${name} --since ${since} --until ${until}` : `plan ${name}${ofFirst}`;
     await abandonRun({ log, store, executions }, run);
     stdout.write(
       options.json === true

@@ -12,6 +12,8 @@ import type { ExportTarget } from '../target.ts';
 export interface BoundsProof {
   /** Whether a page without reports, as a night without reports has it, is a page by the description. */
   readonly quiet: 'accepted' | 'refused' | 'not seen';
+  /** The error with which the service rejects an empty interval. Absent: it does not. */
+  readonly rejection?: string | undefined;
   /** The error of a run with an upper bound, or without reports. Absent: there is none. */
   readonly note?: string;
 }
@@ -20,6 +22,8 @@ export interface BoundsProof {
 const maxWaitSeconds = 60;
 
 interface ProofOptions {
+  /** A digest of the reports of page 1. undefined: it has none, or its format has no digest. */
+  readonly firstReports: string | undefined;
   readonly roots: RootCheck;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
@@ -33,17 +37,26 @@ export async function planProof(
   { definition }: Pick<ExportTarget, 'definition'>,
   client: ReportService,
   run: Run,
-  { roots, notify, runtime }: ProofOptions,
+  { firstReports, roots, notify, runtime }: ProofOptions,
 ): Promise<BoundsProof | undefined> {
   const needsProof = run.bounded === true || run.slices !== undefined;
   const intervals = needsProof ? undefined : endsOf(run, definition.dates);
-  if (definition.dates.upperBound === undefined || intervals?.length === 0) return undefined;
+  // Without a zone, the bounds of an empty interval are a day apart.
+  if (definition.dates.upperBound === undefined || definition.dates.zone === undefined) return undefined;
+  if (intervals?.length === 0) return undefined;
   let quiet: BoundsProof['quiet'] = 'not seen';
+  let rejection: string | undefined;
+  let hasFirstReports = false;
   const service: ReportService = {
     async fetch(request, options) {
-      const page = await client.fetch(request, options);
-      const isQuiet = page.kind === 'page' && page.reports === 0 && page.nextCursor === null;
-      if (request.since === request.until && isQuiet) quiet = 'accepted';
+      const isEmptyInterval = request.since === request.until;
+      const page = await client.fetch(request, options).catch((error: unknown) => {
+        if (isEmptyInterval && isExportError(error, 'RequestRejectedError')) rejection = error.message;
+        throw error;
+      });
+      if (!isEmptyInterval || page.kind !== 'page') return page;
+      if (page.reports === 0 && page.nextCursor === null) quiet = 'accepted';
+      hasFirstReports ||= request.since !== run.since && page.reports !== 0 && page.reportsDigest === firstReports;
       return page;
     },
   };
@@ -61,9 +74,17 @@ export async function planProof(
   const { signal } = new AbortController();
   try {
     await proveBounds(deps, run, roots, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals });
-    return { quiet };
+    return { quiet, rejection };
   } catch (error) {
     if (needsProof) throw error;
+    if (hasFirstReports && firstReports !== undefined) {
+      const ignores =
+        'the API seems to ignore {since}: for an empty interval at the end, it sent the reports of page 1';
+      return {
+        quiet,
+        note: `${ignores}. Then every run exports everything, and slices and runs with an upper bound would fail. Check the names and the form of the dates`,
+      };
+    }
     if (isExportError(error, 'ConfigurationError'))
       return { quiet, note: `slices and runs with an upper bound would fail: ${error.message}` };
     if (isExportError(error, 'ContractError'))
@@ -72,8 +93,8 @@ export async function planProof(
   }
 }
 
-/** Where a run without an upper bound begins and ends, as dates of requests. */
+/** Where a run without an upper bound ends and begins, as dates of requests. */
 function endsOf({ since, startedAt }: Run, dates: ExportTarget['definition']['dates']): readonly Instant[] {
-  const rounded = [since, startedAt].map((at) => instantOf(Math.floor(epochMsOf(at) / dates.unitMs) * dates.unitMs));
+  const rounded = [startedAt, since].map((at) => instantOf(Math.floor(epochMsOf(at) / dates.unitMs) * dates.unitMs));
   return [...new Set(rounded)].filter((at) => findDateProblem(dates, at) === undefined);
 }

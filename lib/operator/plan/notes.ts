@@ -3,6 +3,7 @@
 import { toPrintable } from '../../core/sanitize.ts';
 import { needsSomething, partsOf } from '../../service/api/condition.ts';
 import type { Description } from '../../service/api/description.ts';
+import { flagOnLastPage } from '../../service/client/response/doubtful-end.ts';
 import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
 import type { ExportTarget } from '../target.ts';
@@ -19,9 +20,11 @@ export function notesOn(
     !hasSince && 'no request has {since}: every run exports everything',
     definition.dates.upperBound === undefined &&
       'slices and runs with an upper bound are not possible: requests have none',
+    hasSince &&
+      definition.dates.zone === undefined &&
+      'dates.zone is not set: requests begin 12 hours earlier and end 14 hours later, and reports come twice. Slices and runs with an upper bound need it',
     first?.page.reports === 0 && 'the first page has no reports: try an earlier --since',
-    first?.page.next.cursor === null &&
-      'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
+    noteOnEnd(api, seen),
     noteOnSamePage(seen.pages),
     noteOnParameters(api, seen.pages),
     noteOnFlag(api, seen),
@@ -42,24 +45,36 @@ function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]
   const missing = [...new URL(first.page.request.url).searchParams.keys()].filter((name) => !sent.has(name));
   if (missing.length === 0) return undefined;
   return (
-    `the URL of page 2 lacks ${missing.join(', ')}, which page 1 was requested with. Unless its cursor contains them, further pages have ` +
-    'reports of other periods. Then set next.to to {"query": "*"}'
+    `the URL of page 2 lacks ${missing.join(', ')}, which page 1 was requested with. That is right if its cursor contains them. To see it, use a ` +
+    '--since after which there are between one and two pages of reports: then page 2 is the last one. Otherwise set next.to to {"query": "*"}'
   );
 }
 
-const flagName =
-  /^((has)?(more|next)(pages?|results|items|records|data|available|itemsincollection)?|(is)?(last|final)(page|batch)?|(is)?(done|truncated|finished|completed?)|end|eof|endof(stream|data|results|list))$/;
+/** A `next` that names a wrong place ends a run at its first page. */
+function noteOnEnd({ next }: Description, { pages, last }: SeenPages): string | undefined {
+  const [first] = pages;
+  const doubt = first?.doubtfulEnd ?? last?.doubtfulEnd;
+  if (doubt !== undefined || first?.page.next.cursor !== null || first.page.reports === 0) return doubt;
+  if (kindOf(next).sends === 'nothing') return undefined;
+  const at = 'at' in next ? `next.at (${next.at})` : 'next';
+  return (
+    `nothing is at ${at}, so the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found. If the ` +
+    `period has more reports than the page, check ${at}`
+  );
+}
 
-const isFlagName = (name: string): boolean => flagName.test(name.toLowerCase().replaceAll(/[_-]/g, ''));
 const isBoolean = (value: unknown): boolean => typeof value === 'boolean' || value === 'true' || value === 'false';
 
 /** Without `last`, a next page that is missing by mistake ends the run. */
 function noteOnFlag({ next, last }: Description, { pages, last: lastPage }: SeenPages): string | undefined {
   if (kindOf(next).sends === 'number' || partsOf(last).some(needsSomething)) return undefined;
-  const found = [lastPage, ...pages].flatMap((seen) =>
-    [...(seen?.sample.values ?? [])]
-      .filter(([path, value]) => isBoolean(value) && isFlagName(nameIn(path)))
-      .map(([at, value]) => ({ at, is: String(value) === String(seen?.page.next.cursor === null) })),
+  const seen = [lastPage, ...pages].filter((each) => each !== undefined);
+  if (seen.some(({ doubtfulEnd }) => doubtfulEnd !== undefined)) return undefined;
+  const found = seen.flatMap(({ sample }) =>
+    [...sample.values].flatMap(([at, value]) => {
+      const is = isBoolean(value) ? flagOnLastPage(at) : undefined;
+      return is === undefined ? [] : [{ at, is }];
+    }),
   )[0];
   if (found === undefined) return undefined;
   return (
@@ -67,8 +82,6 @@ function noteOnFlag({ next, last }: Description, { pages, last: lastPage }: Seen
     'then a next page that is missing by mistake is an error'
   );
 }
-
-const nameIn = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 /** An error in text/csv is a table, too: one with a column and no rows. */
 const noteOnColumns = ({ page }: Description): string | false =>
@@ -83,25 +96,11 @@ function noteOnQuietNight({ page, when }: Description, { pages, last, proof }: S
   const wasSeen =
     (proof?.quiet ?? 'not seen') !== 'not seen' || [...pages, last].some((each) => each?.page.reports === 0);
   if (list === undefined || when?.empty !== undefined || wasSeen) return undefined;
+  if (proof?.rejection !== undefined)
+    return `a page without reports was not seen, as an empty interval was rejected: ${proof.rejection}`;
   const place = list === '' ? 'its list' : list;
   return (
-    `a page without reports may lack ${place}, and would be refused: the run would fail on the first night without reports. If the API has such ` +
-    `pages, set when.empty, for example to ${JSON.stringify(emptyCondition(pages))}`
+    `a page without reports may lack ${place}, and would be refused: the run would fail on the first night without reports. To see such a page, ` +
+    'use plan --request with a --since after the newest report'
   );
-}
-
-/** A value that says how many reports there are, or one that stands on every page. */
-function emptyCondition(pages: readonly SeenPage[]): object {
-  const values = [...(pages[0]?.sample.values ?? [])];
-  const total = values.find(
-    ([path, value]) =>
-      Number.isInteger(value) &&
-      /^(total|count|num)(_?(count|items|results|records|found|size))?$|total$/i.test(nameIn(path)),
-  );
-  if (total !== undefined) return { at: total[0], is: 0 };
-  const kind = values.find(
-    ([path, value]) =>
-      /^(kind|object|type|resourceType)$/.test(nameIn(path)) && /^[a-z][a-z#._-]{0,40}$/i.test(String(value)),
-  );
-  return kind === undefined ? { at: '', is: null } : { at: kind[0], is: kind[1] };
 }

@@ -83,6 +83,7 @@ export interface SeenPage {
   readonly sample: PageSample;
   /** How many consecutive pages have the same reports, up to and including this one. */
   readonly equalPages: number;
+  readonly doubtfulEnd: string | undefined;
 }
 
 export interface SeenPages {
@@ -123,6 +124,7 @@ export async function requestPages(
   let last: SeenPage | undefined;
   let newest: SeenPage | undefined;
   let sum = zeroTotals;
+  let firstReports: string | undefined;
   let previous: Parameters<typeof countEqualPages>[1];
   for (let next: PageRequest | undefined = first; next !== undefined;) {
     const request = (found.unanswered = plannedRequest(service, next));
@@ -144,7 +146,7 @@ export async function requestPages(
     const compared = { ...received, sha256: sample.sha256 };
     const equalPages = countEqualPages(compared, previous);
     previous = { ...compared, equalPages };
-    const seen = (newest = { page, sample, equalPages });
+    const seen = (newest = { page, sample, equalPages, doubtfulEnd: received.doubtfulEnd() });
     const { cursor } = page.next;
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
@@ -152,12 +154,13 @@ export async function requestPages(
       pages.push(seen);
       shown.push(page);
     } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
+    if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
     if (cursor === null) last = seen;
     else assertAdvances(sum.pages, seen);
     const isDone = cursor === null || (!toEnd && pages.length === shownPages);
     next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
   }
-  const proof = run && (await planProof(target, client, run, { roots, notify, runtime }));
+  const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime }));
   return { pages, last, proof };
 }
 

@@ -104,7 +104,7 @@ export function describeApi(api: Api): Description {
     pagination: paginationOf(api),
     settings: {
       address: 'baseUrl and api.request.path',
-      fields: 'api.request and filter',
+      fields: 'api.request, api.dates and filter',
       cursorSettings: 'next.at and next.to',
     },
   };

@@ -58,6 +58,9 @@ export function listPath({ format, reports }: ReportsPlace): string | undefined 
   return format === 'json' ? reports.replace(/\/\*$/, '') : reports.slice(0, reports.lastIndexOf('/'));
 }
 
+/** Whether the element is inside another one than the root. */
+export const isBelowRoot = (path: string): boolean => namesOf(path).length > 2;
+
 export const isFieldOfReport = (at: string, { format, reports }: ReportsPlace): boolean =>
   format === 'xml'
     ? xmlPath.test(`${reports ?? '/a'}${at}`) && !at.includes('[')

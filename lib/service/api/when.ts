@@ -15,7 +15,7 @@ import {
 } from './condition.ts';
 import { kindOf, type NextSettings } from './next/kinds.ts';
 import { type PageSettings, statusesOfPages } from './page.ts';
-import { jsonPath, listPath, placeSchema, problemOfPath, xmlPath } from './paths.ts';
+import { isBelowRoot, jsonPath, listPath, placeSchema, problemOfPath, xmlPath } from './paths.ts';
 
 const wait = optionalField(
   'Where the response says how long: a path or a header, with seconds or a date. Without it, `Retry-After`, or a delay that grows.',
@@ -168,6 +168,11 @@ function emptyRules(
       [...path, 'is'],
       part.is !== undefined && valuesOf(part).includes(null) && !isDocument && !isAboutList,
       'must name a value: only of the list, or of what contains it, does null say that there are no reports',
+    ],
+    [
+      [...path, 'at'],
+      page.format === 'xml' && isAboutList && !(part.at === list && isBelowRoot(list ?? '')),
+      'must be the element that contains the reports, inside another one than the root, which error documents often have, too',
     ],
     [
       [...path],

@@ -150,9 +150,10 @@ const isOtherPath = (page: RequestedPage, firstPath: string): boolean =>
   kindOfSent(page) === 'url' && page.requested.pathname !== firstPath;
 
 /** The kind of cursor that the request sent. */
-function kindOfSent({ api, isFirst }: RequestedPage): Requested['cursor'] {
+function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['cursor'] {
   if (isFirst) return 'none';
-  if (kindOf(api.next).sends === 'number') return 'number';
+  const { sends, isAfterLast } = kindOf(api.next);
+  if (sends === 'number') return isAfterLast?.(sent) === true ? 'afterLast' : 'number';
   return formOfNext(api) === 'url' ? 'url' : 'text';
 }
 

@@ -19,6 +19,8 @@ export const probeResultSchema = z.object({
   reports: z.nullable(z.number()),
   /** From the request to the response headers, in milliseconds. */
   latencyMs: z.number(),
+  /** What contradicts that the page is the last one. Absent: nothing does. */
+  doubtfulEnd: z.optional(z.string()),
 });
 export type ProbeResult = Readonly<z.infer<typeof probeResultSchema>>;
 
@@ -48,7 +50,8 @@ export async function probeService(
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
   const { reports, timing } = received;
-  return { reports, latencyMs: timing.latencyMs };
+  const doubtfulEnd = received.doubtfulEnd();
+  return { reports, latencyMs: timing.latencyMs, ...(doubtfulEnd !== undefined && { doubtfulEnd }) };
 }
 
 /** A service that needs longer would keep a person waiting. */

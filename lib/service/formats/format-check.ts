@@ -31,8 +31,8 @@ export interface PageContent {
 export interface Field {
   /** In the syntax of paths in JSON. */
   readonly path: string;
-  /** undefined: an object, an array, null, or a long text. */
-  readonly text?: string | undefined;
+  /** undefined: an object, an array, or a long text. */
+  readonly text?: string | null | undefined;
 }
 
 export interface CheckOptions {

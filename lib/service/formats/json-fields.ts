@@ -16,19 +16,19 @@ const shortened = (text: string | undefined, chunk: string): string | undefined 
 const pointerOf = (key = ''): string => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 export function createFieldNotes() {
-  const fields: { path: string; text?: string | undefined }[] = [];
+  const fields: { path: string; text?: string | null | undefined }[] = [];
   /** The keys in the open objects; undefined for a long key, and for an array. */
   const keys: (string | undefined)[] = [];
   let isKey = false;
 
-  const startValue = (text?: string): void => {
+  const startValue = (text?: string | null): void => {
     if (keys.length === 0 || keys.includes(undefined) || fields.length >= maxFields) return;
     fields.push({ path: keys.map(pointerOf).join(''), text });
   };
   const addChunk = (chunk: string): void => {
     const field = fields.at(-1);
     if (isKey) keys.push(shortened(keys.pop(), chunk));
-    else if (field?.text !== undefined) field.text = shortened(field.text, chunk);
+    else if (typeof field?.text === 'string') field.text = shortened(field.text, chunk);
   };
 
   return {
@@ -51,7 +51,7 @@ export function createFieldNotes() {
       } else if (name.endsWith('Chunk')) {
         addChunk(String(value));
       } else if (name.endsWith('Value')) {
-        startValue(value === null ? undefined : String(value));
+        startValue(value === null ? null : String(value));
       }
     },
     all: (): readonly Field[] => fields,

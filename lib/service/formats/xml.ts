@@ -19,6 +19,7 @@
  * Without paths, the child elements of the root are the reports.
  */
 
+import { isBelowRoot } from '../api/paths.ts';
 import { type CreateCheck, checkText } from './format-check.ts';
 import { createXmlDocument, type XmlListener } from './xml-document.ts';
 import { addText, beginTag, newTarget, readAttribute, type Target, twoValues, valueOf } from './xml-path.ts';
@@ -26,10 +27,16 @@ import { addText, beginTag, newTarget, readAttribute, type Target, twoValues, va
 export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport, present }) => {
   const targets = new Map(paths.filter((path) => path !== '').map((path) => [path, newTarget(path)]));
   const counted = reports === undefined ? undefined : newTarget(reports);
+  // What is in the element that contains the reports may be long. Only whether it is there is asked of it.
+  const place = reports?.slice(0, reports.lastIndexOf('/'));
+  const isList = place !== undefined && isBelowRoot(place);
+  const container = isList ? (targets.get(place) ?? newTarget(place)) : undefined;
   const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
-  const all = [...targets.values()].concat(counted ?? [], last ?? []);
+  const all = [...new Set([...targets.values()].concat(counted ?? [], container ?? [], last ?? []))];
+  const hasValues = targets.size > 0 || last !== undefined;
   const root: Root = { isAsked: paths.includes(''), name: undefined, hasContent: false };
-  const listener = all.length > 0 || root.isAsked ? followPaths(all, { counted, last, root }) : undefined;
+  const listener =
+    all.length > 0 || root.isAsked ? followPaths(all, { counted, container, last, root, hasValues }) : undefined;
   const document = createXmlDocument(present, listener);
   // Another root is another document, such as an error.
   const isRoot = () => [root.name, '*'].includes(counted?.steps[0]?.name ?? '*');
@@ -45,7 +52,12 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
         value: (path) =>
           path === ''
             ? { parent: true, type: 'object', isEmpty: document.reports === 0 && !root.hasContent && isRoot() }
-            : valueOf(targets.get(path), all),
+            : path === container?.path
+              ? {
+                  parent: container.hasParent,
+                  ...(container.count > 0 && { type: 'object', isEmpty: counted?.count === 0 }),
+                }
+              : valueOf(targets.get(path), all),
         inLastReport: { ...valueOf(last), parent: (counted?.count ?? 0) > 0 },
       },
   });
@@ -62,12 +74,19 @@ interface Root {
 interface FollowOptions {
   /** Elements at this path are counted. At any other, there must not be more than one. */
   readonly counted: Target | undefined;
+  /** The element that contains these. Its text is not read. */
+  readonly container: Target | undefined;
   /** Only the value in the last element of `counted` stays. */
   readonly last: Target | undefined;
   readonly root: Root;
+  /** Whether values are asked for, or whether the container is there: not only the number of reports. */
+  readonly hasValues: boolean;
 }
 
-function followPaths(targets: readonly Target[], { counted, last, root }: FollowOptions): XmlListener {
+function followPaths(
+  targets: readonly Target[],
+  { counted, container, last, root, hasValues }: FollowOptions,
+): XmlListener {
   let depth = 0;
   /** Targets that the element of the tag that is being read may belong to. */
   let candidates: readonly Target[] = [];
@@ -89,7 +108,7 @@ function followPaths(targets: readonly Target[], { counted, last, root }: Follow
       return steps.at(-1)?.where && `the element of ${target.path} has no attribute ${attribute}`;
     }
     target.count += 1;
-    if (target === counted) return undefined;
+    if (target === counted || target === container) return undefined;
     if (target.count > 1) return twoValues(target);
     if (attribute === undefined) reading.add(target);
     return addText(target, attributeValue ?? '');
@@ -131,8 +150,8 @@ function followPaths(targets: readonly Target[], { counted, last, root }: Follow
       depth -= 1;
     },
     declarations: () =>
-      targets.some((target) => target !== counted)
-        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide the next page or an error'
+      hasValues
+        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide the next page or an error. Request another format, such as JSON or CSV'
         : undefined,
   };
 }

@@ -113,6 +113,7 @@ const emptyPage: ReceivedPage = {
   timing: { requestedAt: instantOf(0), latencyMs: 0 },
   documentRootText: () => '',
   excerpt: () => '',
+  doubtfulEnd: () => undefined,
 };
 
 const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';

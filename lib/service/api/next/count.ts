@@ -50,6 +50,10 @@ type Counted = z.infer<typeof countSchema>;
 
 export const countKind: NextKind<Counted> = {
   sends: 'number',
+  isAfterLast(cursor) {
+    const { received, total } = progressOf(cursor);
+    return received === total;
+  },
   rules: rulesOf,
   paths: ({ total }) => (typeof total === 'string' ? [[['next', 'total'], total]] : []),
   read(page, { next }) {
@@ -62,7 +66,10 @@ export const countKind: NextKind<Counted> = {
     const problem = findProblem(before, { count, received, total });
     if (problem !== undefined && isFirst)
       throw new InvalidPage(`${problem}. Check next.first, next.step and next.total`);
-    if (problem !== undefined) return { kind: 'expired', reason: `the counted pages do not add up: ${problem}` };
+    if (problem !== undefined) {
+      const advice = adviceOnFirst(before, { count, received, total }, next);
+      return { kind: 'expired', reason: `the counted pages do not add up: ${problem}${advice}` };
+    }
     if (received === total && (count === 0 || !confirm)) return lastPage;
     const position = before.position + (step === 'reports' ? count : step);
     return { kind: 'page', cursor: asCursor(`${position} (${received} of ${total} by ${before.size})`) };
@@ -171,6 +178,12 @@ function findProblem(before: Progress, { count, received, total }: Counts): stri
     : `it has ${count} reports, but page 1 has ${before.size}, and only the last page may have fewer`;
 }
 
+/** A first number that is too high skips page 1, and one that is too low may have it twice. */
+function adviceOnFirst(before: Progress, { received, total }: Counts, { first, step }: Counted): string {
+  const isOffByPage = total === before.total && received !== total && Math.abs(total - received) <= before.size;
+  return step === 1 && isOffByPage ? `. If every run ends here, check next.first, which is ${first}` : '';
+}
+
 /** 0 if `when.empty` holds, and there is no total. */
 function totalOf(page: PageFacts, { total }: Counted): number {
   const given = textAt(total, page);
@@ -179,6 +192,9 @@ function totalOf(page: PageFacts, { total }: Counted): number {
   if (page.isEmpty && text === undefined) return 0;
   if (text !== undefined && /^\d{1,15}$/.test(text)) return Number(text);
   const where = typeof total === 'string' ? `at ${total}` : `in the header ${total.header}`;
-  const found = text === undefined ? '' : `, which is ${page.quote(text, 50)}`;
-  throw new InvalidPage(`it has no whole number as its total ${where}${found}`);
+  const type = typeof total === 'string' ? page.value(total).type : undefined;
+  const found = text === undefined ? type : page.quote(text, 50);
+  throw new InvalidPage(
+    `it has no whole number as its total ${where}${found === undefined ? '' : `, which is ${found}`}`,
+  );
 }

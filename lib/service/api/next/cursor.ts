@@ -4,7 +4,7 @@ import { asCursor, type Cursor, maxCursorLength } from '../../../core/model.ts';
 import { isOffset, isOffsetPath } from '../request.ts';
 import { isSomething, type PathValue } from '../response-facts.ts';
 import { asciiJson, asciiLiteral, encodeText, parseExactly } from './cursor-text.ts';
-import { type CursorForm, InvalidPage, type PageFacts } from './kind.ts';
+import { type CursorForm, InvalidDescription, InvalidPage, type PageFacts } from './kind.ts';
 import { isInQuotes, placeOf, type WithTarget } from './target.ts';
 
 /** The value of a response at the place of the next page. */
@@ -47,8 +47,11 @@ function problemOfType({ type, text }: PathValue, what: string, form: CursorForm
 /** Why a text cannot be sent back where the description says. */
 function problemOfText(text: string, { what, place }: Found, next: WithTarget): string | undefined {
   const toHeader = placeOf(next).header !== undefined;
-  if (/^\d+$/.test(text) && isSentAsOffset(next))
-    return `the ${what} is a number, and is sent as an offset. When data changes during a run, pages shift`;
+  if (/^\d+$/.test(text) && isSentAsOffset(next)) {
+    const problem = `the ${what} is a number, and is sent as an offset. When data changes during a run, pages shift`;
+    const remedy = 'Use a cursor or a URL of the response, or next.from: count, if every response has a total';
+    throw new InvalidDescription(`${problem}. ${remedy}`);
+  }
   if (isInQuotes(next) && /['"`\\]/.test(text))
     return `the ${what} has a quote or a backslash, which would change the query that it is part of`;
   // A header carries no other characters, and those of URLs in headers have no certain encoding.

@@ -27,6 +27,8 @@ export const lastPage: Next = { kind: 'last' };
 
 /** A page that contradicts its description. `message` completes the sentence about the response. */
 export class InvalidPage extends Error {}
+/** A page that shows that its description is wrong: no further attempt helps. */
+export class InvalidDescription extends InvalidPage {}
 
 /** Facts of a page. Before its body has been read, it has no values and no reports. */
 export interface PageFacts extends ResponseFacts {
@@ -68,6 +70,8 @@ export interface NextKind<NextSettings> {
   readonly rules: (api: Described<NextSettings>) => readonly Rule[];
   /** Absent: further requests send a cursor or the URL of the next page. */
   readonly sends?: 'number' | 'nothing';
+  /** Whether a cursor is that of the page after the last one, which must have no reports. Absent: there is none. */
+  readonly isAfterLast?: (cursor: string) => boolean;
   /** How a cursor is kept. Absent: as `to` says, or else as text. */
   readonly form?: (api: Pick<Described<NextSettings>, 'next' | 'page'>) => CursorForm;
   /** The place for people. Absent: the name of the kind and `at`. */

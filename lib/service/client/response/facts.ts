@@ -2,14 +2,14 @@
 
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
-import { InvalidPage } from '../../api/next/kind.ts';
+import { InvalidDescription, InvalidPage } from '../../api/next/kind.ts';
 import { formOfNext, kindOf } from '../../api/next/kinds.ts';
 import { statusesOfPages } from '../../api/page.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import type { PageContent } from '../../formats/format-check.ts';
 import { textIn } from '../../formats/formats.ts';
-import { contractError, type ErrorContext } from '../errors.ts';
+import { contractError, type ErrorContext, failure } from '../errors.ts';
 import { headerOf, type Headers } from './response-headers.ts';
 
 /** A page that was requested. */
@@ -65,11 +65,14 @@ function isSameAddress(text: string, { api, requested, sent }: RequestedPage): b
   return URL.parse(text, requested.href)?.href === URL.parse(sent, requested.href)?.href;
 }
 
-/** The result of `read`. @throws ContractError in place of InvalidPage */
+/** The result of `read`. @throws ContractError in place of InvalidPage; ConfigurationError of InvalidDescription */
 export function asContractError<Result>(context: ErrorContext, read: () => Result): Result {
   try {
     return read();
   } catch (error) {
-    throw error instanceof InvalidPage ? contractError(context, error.message) : error;
+    if (!(error instanceof InvalidPage)) throw error;
+    if (!(error instanceof InvalidDescription)) throw contractError(context, error.message);
+    const message = `${context.server.name} sent a response for ${context.label} that its description does not fit`;
+    throw failure(context, 'ConfigurationError', `${message}: ${error.message}`);
   }
 }

@@ -4,9 +4,11 @@
 
 import type { Description } from '../../api/description.ts';
 import { InvalidPage, type PageFacts } from '../../api/next/kind.ts';
+import { isBelowRoot } from '../../api/paths.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { PathValue } from '../../api/response-facts.ts';
-import type { Field, PageContent } from '../../formats/format-check.ts';
+import type { PageContent } from '../../formats/format-check.ts';
+import { isTotalName } from './doubtful-end.ts';
 
 interface MissingList {
   /** What stands in the place of the list. undefined: the page has no bytes. */
@@ -29,6 +31,10 @@ export function missingList({ list, path, content, api, facts }: MissingList): I
   if (list.type === 'null') {
     const condition = JSON.stringify({ at: path, is: null });
     return invalid(`it has null at ${path}, and no list of reports.`, `${remedy(condition)}, and describe when.error`);
+  }
+  if (api.page.format === 'xml' && list.parent && path !== undefined && isBelowRoot(path)) {
+    const problem = `it has no element ${path}, which contains the reports.`;
+    return invalid(problem, `${remedy(JSON.stringify({ at: path, is: null }))}, and describe when.error`);
   }
   const { fields = [] } = content;
   const names = fields.flatMap(({ path: field }) => nameInRoot(field) ?? []);
@@ -61,7 +67,7 @@ const remedy = (condition: string): string => ` If this is a page without report
 /** For a document without anything in it, or without any bytes. */
 const blankRemedy = remedy('{"at": "", "is": null}');
 
-/** The remedy, unless the document looks like an error. Prefers a field that is zero: it probably counts reports. */
+/** The remedy, unless the document looks like an error. Only a total proves that there are no reports. */
 function proposal(
   names: readonly string[],
   { fields = [], value }: Partial<PageContent>,
@@ -69,10 +75,7 @@ function proposal(
 ): string {
   if (names.some((name) => /error|exception|fault|message|code|detail/i.test(name))) return '';
   if (value?.('').isEmpty === true) return blankRemedy;
-  const texts = fields.filter(({ text = '' }) => text !== '');
-  const field = texts.find(({ text }) => text === '0') ?? texts.find(({ path }) => nameInRoot(path) !== undefined);
-  const isShown = page.format === 'json' && field !== undefined;
-  return remedy(isShown ? conditionOf(field) : 'a value that only such a page has');
+  const total = fields.find(({ path, text }) => text === '0' && isTotalName(path));
+  const isShown = page.format === 'json' && total !== undefined;
+  return remedy(isShown ? JSON.stringify({ at: total.path, is: 0 }) : 'a value that only such a page has');
 }
-
-const conditionOf = ({ path, text }: Field): string => JSON.stringify({ at: path, is: text === '0' ? 0 : text });

@@ -30,8 +30,11 @@ export function errorOfReaction(
       const reason = `its response for ${context.label} has ${describe(reaction.part, facts)}`;
       return failure(context, 'CursorRejectedError', `${context.server.name} no longer accepts the cursor: ${reason}`);
     }
-    case 'error':
-      return contractError(context, `it reports an error: ${describe(reaction.part, facts)}`);
+    case 'error': {
+      // With `not`, the value is often only a code.
+      const response = reaction.part.not === undefined || excerpt === '' ? '' : `. Response: ${excerpt}`;
+      return contractError(context, `it reports an error: ${describe(reaction.part, facts)}${response}`);
+    }
     case 'status':
       return statusError(context, response, requested, excerpt);
   }

@@ -2,7 +2,7 @@
 
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
 import type { Clock, FetchOptions, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
-import { evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
+import { type ConditionPart, evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { Next, PageFacts } from '../../api/next/kind.ts';
@@ -14,6 +14,7 @@ import { type CreatePageCheck, mayBeEmpty, showsEnd } from '../../formats/format
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Exchange, Response } from '../exchange.ts';
+import { doubtfulEnd } from './doubtful-end.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
 import { excerptOfText, readBeginning } from './excerpt.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
@@ -68,6 +69,7 @@ export async function receivePage(
     documentRoot,
     documentRootText: () => presentable(body.content?.rootName ?? '', context.keys, 200),
     excerpt: body.excerpt,
+    doubtfulEnd: () => (nextCursor === null ? doubtfulEnd(proved, api, body.content?.fields) : undefined),
   };
 }
 
@@ -166,6 +168,7 @@ export async function receiveEmptyPage(
     documentRoot: null,
     documentRootText: () => '',
     excerpt: () => '',
+    doubtfulEnd: () => undefined,
   };
 }
 
@@ -219,15 +222,16 @@ const decidesBlank = ({ last, page, pagination, when }: Description): boolean =>
 function provePage(facts: PageFacts, api: Description, content: Pick<PageContent, 'value'> & Partial<PageContent>) {
   const { page } = api;
   const path = listPath(page);
-  const saysEmpty = evaluate(api.when?.empty, facts, true).part !== undefined;
+  // XML has no null: an element that is missing is as good, and the rules of when.empty say of which.
+  const { part } = evaluate(api.when?.empty, facts, page.format !== 'xml');
   // In XML, a list without reports is often not there at all, and its place is the root.
-  if (page.format === 'xml' && facts.reports === 0 && saysEmpty)
+  if (page.format === 'xml' && facts.reports === 0 && part !== undefined)
     return { ...facts, isEmpty: true, mayBeSilent: facts.isFirst };
   const isBlank = content.reports === undefined && page.format !== 'bytes';
   const hasList = path === undefined || facts.reports !== null;
   if (!isBlank && hasList) return facts;
   const list = path === undefined ? undefined : content.value(path);
-  if (saysEmpty && mayBeMissing(list, path)) return emptyPage(facts, api, list);
+  if (part !== undefined && mayBeMissing(list, path)) return emptyPage(facts, api, { list, part });
   throw missingList({ list, path, content, api, facts });
 }
 
@@ -235,7 +239,14 @@ const mayBeMissing = (list: PathValue | undefined, path: string | undefined): bo
   list === undefined || path === '' || !isSomething(list);
 
 /** Error documents, too, may have `null` in the place of the list. Without `when.error`, only `last` rules that out. */
-function emptyPage(facts: PageFacts, { when }: Description, list: PathValue | undefined) {
-  const isNoError = list === undefined || list.type !== 'null' || when?.error !== undefined;
+function emptyPage(facts: PageFacts, { page, when }: Description, { list, part }: Emptiness) {
+  const isMissingInXml = page.format === 'xml' && part.at !== '' && valuesOf(part).includes(null);
+  const isNoError = !(list?.type === 'null' || isMissingInXml) || when?.error !== undefined;
   return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isNoError };
+}
+
+/** What stands in the place of the list, and the part of `when.empty` that holds. */
+interface Emptiness {
+  readonly list: PathValue | undefined;
+  readonly part: ConditionPart;
 }

@@ -20,7 +20,7 @@ export interface Requested {
   /** The settings that may be wrong if a request for a token is not understood. Absent: a page was requested. */
   readonly misunderstood?: string;
   /** The kind of cursor that was sent: none for the first page, a text, the number of the page, or a whole URL. */
-  readonly cursor: 'none' | 'text' | 'number' | 'url';
+  readonly cursor: 'none' | 'text' | 'number' | 'afterLast' | 'url';
   /** The settings that say where a cursor is found and sent. */
   readonly cursorSettings: string;
   /** Whether a description says what responses mean. Absent: no setting does. */
@@ -48,7 +48,7 @@ export function statusError(
   requested: Requested,
   excerpt: string,
 ): ExportError {
-  const [name, explanation] = explain(context, response, requested);
+  const [name, explanation] = explain(context, response, requested, excerpt);
   return failure(context, name, describeResponse(context, response, explanation, excerpt));
 }
 
@@ -86,12 +86,13 @@ function explain(
   context: ErrorContext,
   { statusCode: status, headers }: Pick<Response, 'statusCode' | 'headers'>,
   requested: Requested,
+  excerpt: string,
 ): readonly [name: ErrorName, explanation: string] {
   if (isKeyRejected(status) || (status === 400 && requested.misunderstood !== undefined)) {
     return ['ConfigurationError', rejectedCredentials(status, requested)];
   }
   if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', ''];
-  if (status >= 400 && status < 500) return explainRejection(context, status, requested);
+  if (status >= 400 && status < 500) return explainRejection(context, status, requested, excerpt);
   if (status >= 300 && status < 400 && status !== 304) {
     return ['RequestRejectedError', explainRedirect(context, headers.location, requested)];
   }
@@ -101,25 +102,18 @@ function explain(
 function explainRejection(
   { server }: ErrorContext,
   status: number,
-  {
-    cursor,
-    isOtherPath = false,
-    cursorSettings,
-    isDescribed = false,
-    method,
-    path,
-    address,
-    fields,
-    misunderstood,
-  }: Requested,
+  requested: Requested,
+  excerpt: string,
 ): readonly [name: ErrorName, explanation: string] {
+  const { cursor, isOtherPath = false, path } = requested;
   const url = `${server.base.origin}${path}`;
   const repeats = 'If every run fails here, check';
   switch (cursor) {
-    case 'text': {
-      const problem = `${method} ${url} rejected the cursor, which may have expired`;
-      const remedy = status === 404 && isDescribed ? `. ${endsAtStatus('404, "at": "PATH", "is": "VALUE"')}` : '';
-      return ['CursorRejectedError', `${problem}. ${repeats} ${cursorSettings}${remedy}`];
+    case 'text':
+      return ['CursorRejectedError', explainCursor(url, status, requested, excerpt)];
+    case 'afterLast': {
+      const problem = `all reports had been received, and ${url} refuses the page after the last one`;
+      return ['CursorRejectedError', `${problem}. Set next.confirm to false`];
     }
     case 'number': {
       const reason = 'Reports may have been deleted meanwhile, or the service limits how far pages are counted';
@@ -131,14 +125,34 @@ function explainRejection(
       const remedy = 'It is not the path of the request. If its parameters suffice, set next.to to {"query": "*"}';
       return ['RequestRejectedError', `${problem}. ${remedy}`];
     }
-    case 'none': {
-      if (status === 404) return ['RequestRejectedError', `${url} does not exist. Check ${address}`];
-      if (misunderstood !== undefined)
-        return ['RequestRejectedError', `the request was rejected. Check ${misunderstood}`];
-      const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
-      return ['RequestRejectedError', `the request was rejected. ${advice}`];
-    }
+    case 'none':
+      return ['RequestRejectedError', explainFirst(url, status, requested)];
   }
+}
+
+/** The cursor was a text. */
+function explainCursor(
+  url: string,
+  status: number,
+  { method, cursorSettings, isDescribed }: Requested,
+  excerpt: string,
+): string {
+  const problem = `${method} ${url} rejected the cursor, which may have expired. If every run fails here, check ${cursorSettings}`;
+  if (isDescribed !== true) return problem;
+  const isAboutCursor = excerpt === '' || /cursor|page/i.test(excerpt);
+  const other = '. If the response is about something else, describe it in when.throttled or when.tokenExpired';
+  return `${problem}${status === 404 ? `. ${endsAtStatus(named404)}` : ''}${isAboutCursor ? '' : other}`;
+}
+
+/** No cursor was sent. */
+function explainFirst(url: string, status: number, { address, fields, misunderstood, isDescribed }: Requested): string {
+  if (status === 404) {
+    const remedy = `. If this means that there are no reports, set when.empty to {"status": ${named404}}`;
+    return `${url} does not exist. Check ${address}${isDescribed === true ? remedy : ''}`;
+  }
+  if (misunderstood !== undefined) return `the request was rejected. Check ${misunderstood}`;
+  const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
+  return `the request was rejected. ${advice}`;
 }
 
 function explainRedirect(
@@ -173,13 +187,17 @@ function remedyFor(status: number, cursor: Requested['cursor']): string {
   return cursor === 'none' ? remedy : `${remedy}. ${endsAtStatus('204')}`;
 }
 
+/** With a value that only this response has. */
+const named404 = '404, "at": "PATH", "is": "VALUE"';
+
 const endsAtStatus = (parts: string): string =>
   `If the page before was the last one, set last to {"status": ${parts}}, beside what it says now`;
 
 /** Does not mention a refresh: a key from the environment is never refreshed. */
-function rejectedCredentials(status: number, { credentials, secretPlace }: Requested): string {
+function rejectedCredentials(status: number, { credentials, secretPlace, isDescribed }: Requested): string {
   const { rejected, isStored } = credentials;
   if (!isStored) return rejected;
   const reason = status === 403 ? 'it may be wrong, or not allowed to read reports' : 'it may be wrong or have expired';
-  return `${rejected}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}`;
+  const auth = isDescribed === true ? ', and kind and send of api.auth' : '';
+  return `${rejected}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}${auth}`;
 }

@@ -14,7 +14,7 @@ import { presentable } from '../../redaction/redact.ts';
 import { type ApiKeySource, readAt, type RecentKeys } from '../api-key.ts';
 import { contractError, type Server } from '../errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from '../exchange.ts';
-import { excerptOfText, readBeginning } from '../response/excerpt.ts';
+import { excerptOf, excerptOfText, readBeginning } from '../response/excerpt.ts';
 import { peek } from '../response/peek.ts';
 import { readWait, throttlingInHead } from '../response/reaction.ts';
 import { headerOf } from '../response/response-headers.ts';
@@ -106,13 +106,14 @@ export function createTokenExchange(
     return { document: withToken({}, { token, seconds: assertionSeconds }, { requestedAt }), problem: undefined };
   }
 
-  async function readToken(exchange: Exchange, response: Response): Promise<IssuedToken | TokenProblem> {
+  async function readToken(exchange: Exchange, response: Response): Promise<IssuedToken | QuotedProblem> {
     const { bytes } = await peek(exchange, response);
     const content = bytes && (await readDocument(bytes, kind.paths(auth)));
     if (content === undefined) return { problem: 'it is no JSON document' };
     const { value } = content;
     const header = headerOf(response.headers);
-    return kind.read(auth, { value, seconds: (path) => readWait(value(path).text, { header }, clock.now) });
+    const read = kind.read(auth, { value, seconds: (path) => readWait(value(path).text, { header }, clock.now) });
+    return 'problem' in read ? { ...read, excerpt: excerptWithoutToken(exchange, bytes ?? Buffer.alloc(0)) } : read;
   }
 
   return { exchange: isSelfSigned ? signToken : exchangeAtServer, destroy: () => exchanges.destroy() };
@@ -174,9 +175,28 @@ async function errorOf({ context }: Exchange, response: Response, clock: Clock, 
     : throttledError(context, response, throttling.seconds, excerpt);
 }
 
-function problemError({ context }: Exchange, { problem, code }: TokenProblem): ExportError {
+interface QuotedProblem extends TokenProblem {
+  /** How the response begins. */
+  readonly excerpt?: string;
+}
+
+function problemError({ context }: Exchange, { problem, code, excerpt = '' }: QuotedProblem): ExportError {
   const isCode = code !== undefined && /^[a-z_]{1,40}$/.test(code);
-  return contractError(context, isCode ? `${problem}, but the error ${presentable(code, context.keys, 40)}` : problem);
+  if (isCode) return contractError(context, `${problem}, but the error ${presentable(code, context.keys, 40)}`);
+  return contractError(context, excerpt === '' ? problem : `${problem}. Response: ${excerpt}`);
+}
+
+const strings = /"((?:[^"\\]|\\.)*)"(\s*:)?|\d{11,}/g;
+/** Nothing, a name, or a sentence: words of letters, and short numbers. */
+const quotable =
+  /^$|^[a-z]{1,12}(_[a-z]{1,12}){0,3}$|^(?!(bearer|basic|token) )[\p{L}\p{P}]{1,20}( ([\p{L}\p{P}]{1,20}|\d{1,6}))+$/u;
+
+/** How the response begins. A token may be anywhere in it, so only names, sentences and short numbers are quoted. */
+function excerptWithoutToken({ context }: Exchange, bytes: Uint8Array): string {
+  const text = new TextDecoder().decode(bytes).replaceAll(strings, (whole, value?: string, colon?: string) => {
+    return colon !== undefined || (value !== undefined && quotable.test(value)) ? whole : '"…"';
+  });
+  return excerptOf(Buffer.from(text), true, context.keys);
 }
 
 function withToken(
