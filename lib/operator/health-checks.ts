@@ -93,11 +93,9 @@ async function checkExport(
       return outcome === undefined ? [] : [{ check, export: name, ...outcome }];
     } catch (error) {
       const isConflict = isExportError(error, 'PageConflictError');
-      const usual =
-        check === 'store' && !isConflict
-          ? 'check that the directory or bucket exists, and can be read and written; '
-          : '';
-      const remedy = `${usual}see docs/runbook.md${isConflict ? '#pageconflicterror' : ''} of the package`;
+      const usual = check === 'store' ? 'check that the directory or bucket exists, and can be read and written; ' : '';
+      const page = isConflict ? 'see docs/runbook.md#pageconflicterror' : `${usual}see docs/runbook.md`;
+      const remedy = `${page} of the package`;
       return [{ check, export: name, ...problem(error, remedy) }];
     }
   };

@@ -119,7 +119,7 @@ describe('report-exporter plan --request', () => {
     const { stdout } = await planned(server);
     expect(notesIn(stdout)).toEqual([
       expect.stringMatching(
-        /^a run without reports would fail: .* has "total"\. .*set when.empty to {"at":"\/total","is":0}$/,
+        /^a run without reports would fail: .* It has \/total \(0\)\. .*set when.empty to {"at":"\/total","is":0}$/,
       ),
     ]);
     const corrected = await planned(server, { ...api, when: { empty: { at: '/total', is: 0 } } });

@@ -363,7 +363,7 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
     documentRootText: () => documentRoot ?? '',
     excerpt: () => 'the beginning of the body',
-    doubtfulEnd: () => undefined,
+    hints: () => ({}),
     body: read(),
   };
 }

@@ -78,12 +78,9 @@ export async function planProof(
   } catch (error) {
     if (needsProof) throw error;
     if (hasFirstReports && firstReports !== undefined) {
-      const ignores =
-        'the API seems to ignore {since}: for an empty interval at the end, it sent the reports of page 1';
-      return {
-        quiet,
-        note: `${ignores}. Then every run exports everything, and slices and runs with an upper bound would fail. Check the names and the form of the dates`,
-      };
+      const note =
+        'the API seems to ignore {since}: for an empty interval at the end, it sent the reports of page 1. Then every run exports everything, and slices and runs with an upper bound would fail. Check the names and the form of the dates';
+      return { quiet, note };
     }
     if (isExportError(error, 'ConfigurationError'))
       return { quiet, note: `slices and runs with an upper bound would fail: ${error.message}` };

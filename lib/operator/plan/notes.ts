@@ -1,9 +1,7 @@
 /** Advice for a person who describes an API: what the description cannot tell apart, and which condition would. */
 
 import { toPrintable } from '../../core/sanitize.ts';
-import { needsSomething, partsOf } from '../../service/api/condition.ts';
 import type { Description } from '../../service/api/description.ts';
-import { flagOnLastPage } from '../../service/client/response/doubtful-end.ts';
 import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
 import type { ExportTarget } from '../target.ts';
@@ -27,7 +25,7 @@ export function notesOn(
     noteOnEnd(api, seen),
     noteOnSamePage(seen.pages),
     noteOnParameters(api, seen.pages),
-    noteOnFlag(api, seen),
+    noteOnFlag(seen),
     seen.proof?.note,
     noteOnColumns(api),
     noteOnQuietNight(api, seen),
@@ -53,7 +51,7 @@ function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]
 /** A `next` that names a wrong place ends a run at its first page. */
 function noteOnEnd({ next }: Description, { pages, last }: SeenPages): string | undefined {
   const [first] = pages;
-  const doubt = first?.doubtfulEnd ?? last?.doubtfulEnd;
+  const doubt = first?.hints.doubtfulEnd ?? last?.hints.doubtfulEnd;
   if (doubt !== undefined || first?.page.next.cursor !== null || first.page.reports === 0) return doubt;
   if (kindOf(next).sends === 'nothing') return undefined;
   const at = 'at' in next ? `next.at (${next.at})` : 'next';
@@ -63,19 +61,11 @@ function noteOnEnd({ next }: Description, { pages, last }: SeenPages): string | 
   );
 }
 
-const isBoolean = (value: unknown): boolean => typeof value === 'boolean' || value === 'true' || value === 'false';
-
 /** Without `last`, a next page that is missing by mistake ends the run. */
-function noteOnFlag({ next, last }: Description, { pages, last: lastPage }: SeenPages): string | undefined {
-  if (kindOf(next).sends === 'number' || partsOf(last).some(needsSomething)) return undefined;
-  const seen = [lastPage, ...pages].filter((each) => each !== undefined);
-  if (seen.some(({ doubtfulEnd }) => doubtfulEnd !== undefined)) return undefined;
-  const found = seen.flatMap(({ sample }) =>
-    [...sample.values].flatMap(([at, value]) => {
-      const is = isBoolean(value) ? flagOnLastPage(at) : undefined;
-      return is === undefined ? [] : [{ at, is }];
-    }),
-  )[0];
+function noteOnFlag({ pages, last }: SeenPages): string | undefined {
+  const hints = [last, ...pages].map((seen) => seen?.hints);
+  const found = hints.find((each) => each?.flag !== undefined)?.flag;
+  if (hints.some((each) => each?.doubtfulEnd !== undefined)) return undefined;
   if (found === undefined) return undefined;
   return (
     `the last page is recognized only by what it lacks, but ${found.at} looks like a flag. If it is, set last to ${JSON.stringify(found)}: ` +

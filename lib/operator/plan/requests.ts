@@ -1,9 +1,10 @@
 /** The next request of a planned run, for a person to read; and what the service responds to it. */
 
+import { createHash } from 'node:crypto';
 import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
-import type { PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
+import type { PageHints, PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/memory-record.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -17,7 +18,6 @@ import type { ExportTarget, DeployedService } from '../target.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
 import { countEqualPages, maxEqualPages } from '../../core/steps/repeated-cursors.ts';
-import { createSampler, type PageSample } from './sample.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;
 
@@ -80,10 +80,9 @@ const shownPages = 2;
 /** A page, and what advice on its description depends on. */
 export interface SeenPage {
   readonly page: RequestedPage;
-  readonly sample: PageSample;
+  readonly hints: PageHints;
   /** How many consecutive pages have the same reports, up to and including this one. */
   readonly equalPages: number;
-  readonly doubtfulEnd: string | undefined;
 }
 
 export interface SeenPages {
@@ -128,11 +127,11 @@ export async function requestPages(
   let previous: Parameters<typeof countEqualPages>[1];
   for (let next: PageRequest | undefined = first; next !== undefined;) {
     const request = (found.unanswered = plannedRequest(service, next));
-    const sampler = createSampler(service.api);
+    const digest = createHash('sha256');
     const { received, bytes: size } = await probePage(client, next, roots, {
       runtime,
       notify,
-      onChunk: (chunk) => sampler.add(chunk),
+      onChunk: (chunk) => digest.update(chunk),
     });
     found.unanswered = undefined;
     if (received.kind === 'end') {
@@ -142,11 +141,10 @@ export async function requestPages(
       break;
     }
     const page = requestedPage(request, { received, bytes: size }, service.api);
-    const sample = sampler.read();
-    const compared = { ...received, sha256: sample.sha256 };
+    const compared = { ...received, sha256: digest.digest('hex') };
     const equalPages = countEqualPages(compared, previous);
     previous = { ...compared, equalPages };
-    const seen = (newest = { page, sample, equalPages, doubtfulEnd: received.doubtfulEnd() });
+    const seen = (newest = { page, equalPages, hints: received.hints() });
     const { cursor } = page.next;
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };

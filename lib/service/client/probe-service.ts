@@ -50,7 +50,7 @@ export async function probeService(
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
   const { reports, timing } = received;
-  const doubtfulEnd = received.doubtfulEnd();
+  const { doubtfulEnd } = received.hints();
   return { reports, latencyMs: timing.latencyMs, ...(doubtfulEnd !== undefined && { doubtfulEnd }) };
 }
 

@@ -25,15 +25,15 @@ import { createXmlDocument, type XmlListener } from './xml-document.ts';
 import { addText, beginTag, newTarget, readAttribute, type Target, twoValues, valueOf } from './xml-path.ts';
 
 export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport, present }) => {
-  const targets = new Map(paths.filter((path) => path !== '').map((path) => [path, newTarget(path)]));
+  // The element that contains the reports. What is in it may be long, so only whether it is there is asked of it.
+  const place = reports?.slice(0, reports.lastIndexOf('/')) ?? '';
+  const asked = paths.filter((path) => path !== '');
+  const targets = new Map([...asked, ...(isBelowRoot(place) ? [place] : [])].map((path) => [path, newTarget(path)]));
+  const container = isBelowRoot(place) ? targets.get(place) : undefined;
   const counted = reports === undefined ? undefined : newTarget(reports);
-  // What is in the element that contains the reports may be long. Only whether it is there is asked of it.
-  const place = reports?.slice(0, reports.lastIndexOf('/'));
-  const isList = place !== undefined && isBelowRoot(place);
-  const container = isList ? (targets.get(place) ?? newTarget(place)) : undefined;
   const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
-  const all = [...new Set([...targets.values()].concat(counted ?? [], container ?? [], last ?? []))];
-  const hasValues = targets.size > 0 || last !== undefined;
+  const all = [...targets.values()].concat(counted ?? [], last ?? []);
+  const hasValues = asked.length > 0 || last !== undefined;
   const root: Root = { isAsked: paths.includes(''), name: undefined, hasContent: false };
   const listener =
     all.length > 0 || root.isAsked ? followPaths(all, { counted, container, last, root, hasValues }) : undefined;
@@ -52,12 +52,7 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
         value: (path) =>
           path === ''
             ? { parent: true, type: 'object', isEmpty: document.reports === 0 && !root.hasContent && isRoot() }
-            : path === container?.path
-              ? {
-                  parent: container.hasParent,
-                  ...(container.count > 0 && { type: 'object', isEmpty: counted?.count === 0 }),
-                }
-              : valueOf(targets.get(path), all),
+            : valueOf(targets.get(path), all),
         inLastReport: { ...valueOf(last), parent: (counted?.count ?? 0) > 0 },
       },
   });
@@ -79,7 +74,7 @@ interface FollowOptions {
   /** Only the value in the last element of `counted` stays. */
   readonly last: Target | undefined;
   readonly root: Root;
-  /** Whether values are asked for, or whether the container is there: not only the number of reports. */
+  /** Whether more is asked for than the number of reports. */
   readonly hasValues: boolean;
 }
 
@@ -151,7 +146,7 @@ function followPaths(
     },
     declarations: () =>
       hasValues
-        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide the next page or an error. Request another format, such as JSON or CSV'
+        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide the next page or an error'
         : undefined,
   };
 }

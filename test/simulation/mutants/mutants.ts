@@ -113,7 +113,7 @@ const emptyPage: ReceivedPage = {
   timing: { requestedAt: instantOf(0), latencyMs: 0 },
   documentRootText: () => '',
   excerpt: () => '',
-  doubtfulEnd: () => undefined,
+  hints: () => ({}),
 };
 
 const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';

@@ -8,7 +8,7 @@ import { isBelowRoot } from '../../api/paths.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import type { PageContent } from '../../formats/format-check.ts';
-import { isTotalName } from './doubtful-end.ts';
+import { isTotalName } from './page-hints.ts';
 
 interface MissingList {
   /** What stands in the place of the list. undefined: the page has no bytes. */
@@ -28,19 +28,22 @@ export function missingList({ list, path, content, api, facts }: MissingList): I
   const invalid = (problem: string, advice: string) =>
     new InvalidPage(`${problem}${advice}${advice === '' ? '' : furtherProblem(facts, api)}`);
   if (list === undefined) return invalid('it has no bytes.', blankRemedy);
-  if (list.type === 'null') {
+  const isMissingInXml = api.page.format === 'xml' && list.parent && isBelowRoot(path ?? '');
+  if (list.type === 'null' || isMissingInXml) {
     const condition = JSON.stringify({ at: path, is: null });
-    return invalid(`it has null at ${path}, and no list of reports.`, `${remedy(condition)}, and describe when.error`);
-  }
-  if (api.page.format === 'xml' && list.parent && path !== undefined && isBelowRoot(path)) {
-    const problem = `it has no element ${path}, which contains the reports.`;
-    return invalid(problem, `${remedy(JSON.stringify({ at: path, is: null }))}, and describe when.error`);
+    const found = isMissingInXml ? 'nothing' : 'null';
+    return invalid(
+      `it has ${found} at ${path}, and no list of reports.`,
+      `${remedy(condition)}, and describe when.error`,
+    );
   }
   const { fields = [] } = content;
-  const names = fields.flatMap(({ path: field }) => nameInRoot(field) ?? []);
-  const shown = names.slice(0, maxNames).map((name) => JSON.stringify(name));
+  const shown = fields.slice(0, maxFields).map(({ path: at, text }) => {
+    const value = typeof text === 'string' && /^(\d{1,6}|[a-z]{1,12})$/.test(text) ? ` (${text})` : '';
+    return `${facts.quote(at, 60)}${value}`;
+  });
   const has = shown.length === 0 ? '' : ` It has ${shown.join(', ')}.`;
-  return invalid(`it has nothing that contains reports: ${reports}.${has}`, proposal(names, content, api));
+  return invalid(`it has nothing that contains reports: ${reports}.${has}`, proposal(content, api));
 }
 
 /** What prevents the page from being an empty one, once `when.empty` holds: it must also say what follows. */
@@ -54,13 +57,8 @@ function furtherProblem(facts: PageFacts, api: Description): string {
   }
 }
 
-const maxNames = 10;
-
-/** The name of a field in the root; undefined for one in another object. */
-function nameInRoot(path: string): string | undefined {
-  const [, name] = /^\/([^/]*)$/.exec(path) ?? [];
-  return name?.replaceAll('~1', '/').replaceAll('~0', '~');
-}
+/** Of their values only those are quoted that are hardly personal. */
+const maxFields = 10;
 
 const remedy = (condition: string): string => ` If this is a page without reports, set when.empty to ${condition}`;
 
@@ -68,12 +66,8 @@ const remedy = (condition: string): string => ` If this is a page without report
 const blankRemedy = remedy('{"at": "", "is": null}');
 
 /** The remedy, unless the document looks like an error. Only a total proves that there are no reports. */
-function proposal(
-  names: readonly string[],
-  { fields = [], value }: Partial<PageContent>,
-  { page }: Description,
-): string {
-  if (names.some((name) => /error|exception|fault|message|code|detail/i.test(name))) return '';
+function proposal({ fields = [], value }: Partial<PageContent>, { page }: Description): string {
+  if (fields.some(({ path }) => /^\/[^/]*(error|exception|fault|message|code|detail)[^/]*$/i.test(path))) return '';
   if (value?.('').isEmpty === true) return blankRemedy;
   const total = fields.find(({ path, text }) => text === '0' && isTotalName(path));
   const isShown = page.format === 'json' && total !== undefined;

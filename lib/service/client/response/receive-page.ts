@@ -14,11 +14,11 @@ import { type CreatePageCheck, mayBeEmpty, showsEnd } from '../../formats/format
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Exchange, Response } from '../exchange.ts';
-import { doubtfulEnd } from './doubtful-end.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
 import { excerptOfText, readBeginning } from './excerpt.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
 import { missingList } from './missing-list.ts';
+import { pageHints } from './page-hints.ts';
 import { readBody } from './response-body.ts';
 import {
   assertFraming,
@@ -69,7 +69,7 @@ export async function receivePage(
     documentRoot,
     documentRootText: () => presentable(body.content?.rootName ?? '', context.keys, 200),
     excerpt: body.excerpt,
-    doubtfulEnd: () => (nextCursor === null ? doubtfulEnd(proved, api, body.content?.fields) : undefined),
+    hints: () => pageHints(proved, api, { fields: body.content?.fields, isLast: nextCursor === null }),
   };
 }
 
@@ -168,7 +168,7 @@ export async function receiveEmptyPage(
     documentRoot: null,
     documentRootText: () => '',
     excerpt: () => '',
-    doubtfulEnd: () => undefined,
+    hints: () => ({}),
   };
 }
 

@@ -131,12 +131,8 @@ function explainRejection(
 }
 
 /** The cursor was a text. */
-function explainCursor(
-  url: string,
-  status: number,
-  { method, cursorSettings, isDescribed }: Requested,
-  excerpt: string,
-): string {
+function explainCursor(url: string, status: number, requested: Requested, excerpt: string): string {
+  const { method, cursorSettings, isDescribed } = requested;
   const problem = `${method} ${url} rejected the cursor, which may have expired. If every run fails here, check ${cursorSettings}`;
   if (isDescribed !== true) return problem;
   const isAboutCursor = excerpt === '' || /cursor|page/i.test(excerpt);
@@ -145,7 +141,8 @@ function explainCursor(
 }
 
 /** No cursor was sent. */
-function explainFirst(url: string, status: number, { address, fields, misunderstood, isDescribed }: Requested): string {
+function explainFirst(url: string, status: number, requested: Requested): string {
+  const { address, fields, misunderstood, isDescribed } = requested;
   if (status === 404) {
     const remedy = `. If this means that there are no reports, set when.empty to {"status": ${named404}}`;
     return `${url} does not exist. Check ${address}${isDescribed === true ? remedy : ''}`;

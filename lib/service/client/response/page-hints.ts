@@ -1,6 +1,7 @@
-/** Finds out what contradicts that a page is the last one: then `next` may name the wrong place. */
+/** What may be wrong with the description of the end: a `next` that names a wrong place, or a flag and no `last`. */
 
 import { needsSomething, partsOf } from '../../api/condition.ts';
+import type { PageHints } from '../../../core/ports.ts';
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
 import { kindOf } from '../../api/next/kinds.ts';
@@ -24,7 +25,7 @@ const plainName = (path: string): string =>
     .replaceAll(/[^a-z0-9]/g, '');
 
 /** The value that a flag of this name has on the last page; undefined: it is no such name. */
-export function flagOnLastPage(path: string): boolean | undefined {
+function flagOnLastPage(path: string): boolean | undefined {
   const name = plainName(path);
   return moreName.test(name) ? false : endName.test(name) ? true : undefined;
 }
@@ -32,16 +33,25 @@ export function flagOnLastPage(path: string): boolean | undefined {
 /** The name of a number of all reports. */
 export const isTotalName = (path: string): boolean => totalName.test(plainName(path));
 
-/** Why a page without a next page may not be the last one, for a person. undefined: nothing contradicts it. */
-export function doubtfulEnd(facts: PageFacts, api: Description, fields: readonly Field[] = []): string | undefined {
+/** `isLast`: nothing is at the place of the next page. */
+export function pageHints(
+  facts: PageFacts,
+  api: Description,
+  { fields = [], isLast }: { readonly fields?: readonly Field[] | undefined; readonly isLast: boolean },
+): PageHints {
   const { next, last, pagination } = api;
   const isProved = partsOf(last).some(needsSomething) || kindOf(next).sends === 'number';
-  if (isProved || pagination === undefined || facts.reports === 0) return undefined;
-  const signs = [...signsInFields(facts, fields), ...signsInHead(facts)];
-  if (signs.length === 0) return undefined;
-  const at = 'at' in next ? `next.at (${next.at})` : 'next';
-  const found = next.from === 'none' ? 'with next.from: none, every page is the last one' : `nothing is at ${at}`;
-  return `${found}, so the run would end here. But the page has ${signs.join(', ')}. Check ${at}`;
+  if (isProved || pagination === undefined || facts.reports === 0) return {};
+  const signs = isLast ? [...signsInFields(facts, fields), ...signsInHead(facts)] : [];
+  if (signs.length > 0) {
+    const at = 'at' in next ? `next.at (${next.at})` : 'next';
+    const found = next.from === 'none' ? 'with next.from: none, every page is the last one' : `nothing is at ${at}`;
+    return {
+      doubtfulEnd: `${found}, so the run would end here. But the page has ${signs.join(', ')}. Check ${at}`,
+    };
+  }
+  const flag = fields.find(({ path, text }) => /^(true|false)$/.test(text ?? '') && flagOnLastPage(path) !== undefined);
+  return flag === undefined ? {} : { flag: { at: flag.path, is: flagOnLastPage(flag.path) === true } };
 }
 
 function signsInHead({ header, headerNames, isFirst, reports, size, quote }: PageFacts): readonly string[] {
