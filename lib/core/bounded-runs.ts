@@ -64,7 +64,7 @@ export const definitionOfStart = (definition: ExportDefinition, { since, until }
     ? boundedDefinition(definition, { since, until })
     : definition;
 
-type BoundableDefinition = Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing'>;
+type BoundableDefinition = Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing' | 'parents'>;
 
 /** The bounds and slices that a start names. `slice` is in milliseconds. */
 interface NamedBounds extends Partial<Bounds> {
@@ -79,18 +79,22 @@ interface NamedBounds extends Partial<Bounds> {
 export function assertBoundable(definition: BoundableDefinition, start: NamedBounds, now: number): void {
   const { since, until, slice, parallel = 1 } = start;
   if (until !== undefined) assertHasBounds(definition, 'runs with an upper bound');
-  else if (slice !== undefined || parallel > 1) assertHasBounds(definition, 'slices');
+  else if (definition.parents === undefined && (slice !== undefined || parallel > 1))
+    assertHasBounds(definition, 'slices');
   const dates = until === undefined ? { slice } : { since, until, slice };
   const problems = [
     ...Object.entries(dates).flatMap(([field, value]) => {
       const problem = value === undefined ? undefined : findDateProblem(definition.dates, value);
       return problem === undefined ? [] : [`${field}: ${problem}`];
     }),
+    ...(definition.parents !== undefined && slice !== undefined ? [noSliceOfParents] : []),
     ...problemsOfParallel(definition, parallel),
     ...(until === undefined ? [] : problemsOfEnd(definition, { since, until }, now)),
   ];
   if (problems.length > 0) throw invalid(problems);
 }
+
+const noSliceOfParents = 'slice: has no meaning for an export with parents, each of which is a slice';
 
 function problemsOfParallel({ slicing }: BoundableDefinition, parallel: number): readonly string[] {
   const { maxConcurrentPages } = slicing;

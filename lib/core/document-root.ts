@@ -11,6 +11,7 @@ import { hash } from 'node:crypto';
 import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, LogEntry, PageEntry, Run } from './model.ts';
 import type { ReceivedPage } from './ports.ts';
+import { hasParents } from './slices.ts';
 
 /**
  * The root of a page of XML. A name that is long, or not printable ASCII, is replaced by a hash: every store must be
@@ -35,6 +36,12 @@ export function rootOfColumns(row: string): DocumentRoot {
   const beginning = row.slice(0, 100).replace(/[^\x21-\x7e]|=\?/g, '_');
   return `${columns}${beginning}... sha256-${hash('sha256', row)}` as DocumentRoot;
 }
+
+/** Whether all slices of a run have the same root. The columns of CSV may differ from parent to parent. */
+export const haveOneRoot = ({ slices, request }: Pick<Run, 'slices'> & { readonly request: PickedRequest }): boolean =>
+  request.reportsAt.kind !== 'csv' || !hasParents({ slices });
+
+type PickedRequest = Pick<Run['request'], 'reportsAt'>;
 
 /** The words for a root in messages, and the setting that names it. */
 const rootElement = { noun: 'root element', setting: 'service.rootElement' };
@@ -92,9 +99,9 @@ export type RootCheck = ReturnType<typeof createRootCheck>;
 /**
  * Compares the documents that one invocation receives. A page must have the root of the page before it, `previous`. A
  * first page must have the `expected` root. If that is not known, the first document that is compared decides, before
- * it is stored: chains that begin at the same time have one root.
+ * it is stored: chains that begin at the same time have one root. Not if each chain has its own (`learns`).
  */
-export function createRootCheck(expected: ExpectedRoot | undefined) {
+export function createRootCheck(expected: ExpectedRoot | undefined, { learns = true } = {}) {
   let expectedFirst = expected;
   const expectedAfter = (previous: PageEntry | undefined): ExpectedRoot | undefined => {
     if (previous === undefined) return expectedFirst;
@@ -102,7 +109,7 @@ export function createRootCheck(expected: ExpectedRoot | undefined) {
     return root === null ? undefined : { root, reason: `page ${page} has it` };
   };
   const learn = (root: DocumentRoot | null, toExpectation: (root: DocumentRoot) => ExpectedRoot): void => {
-    if (root !== null) expectedFirst ??= toExpectation(root);
+    if (root !== null && learns) expectedFirst ??= toExpectation(root);
   };
   return {
     /**

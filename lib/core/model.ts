@@ -55,7 +55,7 @@ const branded = <Type extends string>(pattern: RegExp) =>
 export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$/;
 
 export const text = z.string();
-const count = z.int().check(z.minimum(0));
+export const count = z.int().check(z.minimum(0));
 const runId = branded<RunId>(/./);
 export const ordinal = z.int().check(z.minimum(1));
 export const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
@@ -195,6 +195,11 @@ export interface RequestDates {
 
 export type Compression = z.infer<typeof compression>;
 
+/** What a run requests one after the other: each parent is a slice. */
+export interface Parents {
+  readonly values: readonly string[];
+}
+
 export interface ExportDefinition {
   /** In keys, manifests and events. */
   readonly name: string;
@@ -206,6 +211,8 @@ export interface ExportDefinition {
   /** How long after its date a report may still appear. A run ends that long before it begins. 0: no upper bound. */
   readonly lagMs: number;
   readonly slicing: Slicing;
+  /** Absent: what a run requests has no parents. */
+  readonly parents?: Parents | undefined;
   /** Set for bounded runs: an operator has named what they export. */
   readonly bounds?: Bounds | undefined;
   /** Whether a run without reports is published. In any case it moves the watermark. */
@@ -244,8 +251,11 @@ export interface RunLimits {
 
 const slicesSchema = z.object({
   count: ordinal,
-  /** They are cut at multiples of it since 1970, by the clocks of the zone. */
-  lengthMs: ordinal,
+  /**
+   * They are cut at multiples of it since 1970, by the clocks of the zone. Absent: each is of a parent, and has all of
+   * the period.
+   */
+  lengthMs: z.optional(ordinal),
   /** Absent: UTC. */
   zone: z.optional(text),
   /** How many are walked at the same time: that of the newest start. */
@@ -533,6 +543,8 @@ const pageEntrySchema = z.object({
   ...delays,
   export: text,
   revision: z.nullable(text),
+  /** The value that it was requested for, if the export has parents. */
+  parent: z.optional(text),
   cursor: z.nullable(cursor),
   loggedAt: instant,
   /** The service's response time, by our clock. null for an adopted page, which was found in the store. */

@@ -64,6 +64,8 @@ export interface PageRequest {
   readonly until?: Instant;
   /** When the run began: the upper bound of requests that need one, if there is no `until`. */
   readonly begunAt: Instant;
+  /** The value of `{parent}`, if the export has parents. */
+  readonly parent?: string | undefined;
   /** null requests the first page. */
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5cb2d407`. */
@@ -246,6 +248,8 @@ interface BegunRun extends RunRef, RunTotals, Pick<Run, 'since' | 'until' | 'bou
 export interface SliceCounts {
   readonly done: number;
   readonly count: number;
+  /** Set if each slice is of a parent. */
+  readonly parents?: true | undefined;
 }
 
 interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' | 'reports'> {

@@ -24,7 +24,7 @@ import {
   zeroTotals,
 } from './model.ts';
 import type { PageLog, SliceCounts, Versioned } from './ports.ts';
-import { numberOf, type Slice, sliceCountOf, sliceOf } from './slices.ts';
+import { hasParents, numberOf, type Slice, sliceCountOf, sliceOf } from './slices.ts';
 import { epochMsOf } from './timestamps.ts';
 
 export interface SliceProgress {
@@ -121,7 +121,7 @@ export class WalkedSlices {
       ...this.#known,
       ...failed,
       open,
-      counts: { done: begun - open.length, count },
+      counts: { done: begun - open.length, count, ...(hasParents(this.#run) && { parents: true as const }) },
       totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
       last: this.#run.slices === undefined ? (open[0]?.last ?? pageOf(this.#last)) : undefined,
       isComplete: begun === count && open.length === 0,

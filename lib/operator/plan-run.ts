@@ -1,10 +1,10 @@
 /** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../core/errors.ts';
-import { type ExportState, emptyState, type Run } from '../core/model.ts';
+import { type ExportState, emptyState, type Parents, type Run } from '../core/model.ts';
 import type { PageRequest, StoreReader } from '../core/ports.ts';
 import type { OpenSlice, RunProgress } from '../core/run-progress.ts';
-import { sliceCountOf, sliceOf } from '../core/slices.ts';
+import { parentOf, sliceCountOf, sliceOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
 import { type Decision, decide } from '../core/start/decide.ts';
@@ -51,31 +51,47 @@ async function describeRun(deps: PlanDependencies, state: ExportState, decision:
   const { run, progress } = decision;
   if ('reason' in decision) {
     // A new run has no pages.
-    const { next } = await findNextPage({ find: async () => undefined }, run, progress);
+    const { next } = await findNextPage({ find: async () => undefined }, deps, run, progress);
     const { reason } = decision;
     const abandons = state.active?.run ?? null;
-    return { act: 'start', reason, run: null, abandons, ...place(run, progress, next), begun: run } as const;
+    return { act: 'start', reason, run: null, abandons, ...place(deps, run, progress, next), begun: run } as const;
   }
-  const { next, unlogged } = await findNextPage(deps.store, run, progress);
+  const { next, unlogged } = await findNextPage(deps.store, deps, run, progress);
   const reason = reasonToResume(run, state, unlogged);
   const about = { act: 'resume', reason, run: run.run, abandons: null } as const;
-  return { ...about, ...place(run, progress, next), begun: undefined };
+  return { ...about, ...place(deps, run, progress, next), begun: undefined };
 }
 
 /** The bounds of the run, and the page it requests next: null if all are stored and it only has to be published. */
-function place(run: Run, { counts }: RunProgress, next: NextPage | undefined) {
+function place(
+  { definition }: Pick<PlanDependencies, 'definition'>,
+  run: Run,
+  { counts }: RunProgress,
+  next: NextPage | undefined,
+) {
   const { since, until, bounded, slices } = run;
   return {
     since,
     until: until ?? null,
     bounded: bounded ?? false,
-    slices: slices ? { ...counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
+    parents: definition.parents === undefined ? null : firstParents(definition.parents),
+    slices: slices
+      ? {
+          ...counts,
+          lengthSeconds: slices.lengthMs === undefined ? null : slices.lengthMs / 1_000,
+          parallel: slices.parallel,
+        }
+      : null,
     slice: next?.slice ?? null,
     page: next?.page ?? null,
     cursor: next?.cursor ?? null,
     next,
   };
 }
+
+/** The first three. */
+const firstParents = ({ values }: Parents): string =>
+  [...values.slice(0, 3), ...(values.length > 3 ? ['…'] : [])].join(', ');
 
 /** Why the start would be skipped, or fail. */
 const notPlanned = (act: 'skip' | 'refuse', reason: string) => ({ act, reason }) as const;
@@ -99,6 +115,7 @@ interface NextPage extends PageRequest {
  */
 async function findNextPage(
   store: PlanDependencies['store'],
+  { definition }: Pick<PlanDependencies, 'definition'>,
   run: Run,
   progress: RunProgress,
 ): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
@@ -113,7 +130,9 @@ async function findNextPage(
       const stored = await store.find(pageKey(run, { ...ref, page }));
       // If only the hash of its next cursor is stored, the page is requested again.
       if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
-        return { next: { request, since, until, begunAt, cursor, label: `page ${page}`, slice, page }, unlogged };
+        const parent = parentOf(definition, ref);
+        const next = { request, since, until, begunAt, parent, cursor, label: `page ${page}`, slice, page };
+        return { next, unlogged };
       }
       cursor = stored.nextCursor;
       unlogged += 1;

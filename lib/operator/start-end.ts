@@ -76,7 +76,7 @@ export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
   const { exitStatus } = outcomes[status];
   switch (end.status) {
     case 'completed': {
-      const slices = observed.slices && { done: observed.slices.count, count: observed.slices.count };
+      const slices = observed.slices && { ...observed.slices, done: observed.slices.count };
       const json = { ...known, ...end.result, slices, manifest: end.manifest };
       const about = `${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`;
       return { json, exitStatus, about, details: completedDetails(json, context.since) };
@@ -112,7 +112,9 @@ function completedDetails(
 ): readonly string[] {
   return [
     `run        ${run}`,
-    ...(slices === undefined ? [] : [`slices     ${slices.count.toLocaleString('en')}`]),
+    ...(slices === undefined
+      ? []
+      : [`${slices.parents ? 'parents   ' : 'slices    '} ${slices.count.toLocaleString('en')}`]),
     ...(bounded === true
       ? [`period     bounded run from ${since} to ${until}`]
       : [`since      ${since}`, `watermark  ${nextStart(watermark, policy)}`]),

@@ -20,6 +20,7 @@ import {
   zeroTotals,
 } from '../core/model.ts';
 import type { ChainRef, PageLog, StoreReader } from '../core/ports.ts';
+import { haveOneRoot } from '../core/document-root.ts';
 import { readPlaced, storedEntries } from '../core/steps/inventory.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
@@ -99,7 +100,8 @@ export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): P
   let previous: LogEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
   for await (const entry of findings.readable(storedEntries(deps, run, placed, { unfinished: true }))) {
-    const problem = chainProblem(run, previous?.slice === entry.slice ? previous : undefined, entry, root);
+    const before = previous?.slice === entry.slice ? previous : undefined;
+    const problem = chainProblem(run, before, entry, haveOneRoot(run) ? root : undefined);
     if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
     previous = entry;
     root = entry.documentRoot ?? root;
@@ -188,14 +190,14 @@ async function* pagesOfManifest(
     }
     const { value: entry } = await slice.entries.next();
     slice.logged = entry ?? slice.logged;
-    const { bytes, sha256, cursor } = page;
-    const [problem] = entry === undefined ? [] : differences(entry, { page: ref.page, bytes, sha256, cursor });
+    const { bytes, sha256, cursor, parent } = page;
+    const [problem] = entry === undefined ? [] : differences(entry, { page: ref.page, bytes, sha256, cursor, parent });
     if (problem !== undefined) findings.report(line, `The page log: page ${ref.page} has the ${problem}`);
     const isLast = following === undefined || following.slice !== page.slice;
     yield { page, ref, slice, nextCursor: isLast ? await cursorAfterLast(slice) : following.cursor };
     if (isLast) slice = undefined;
   }
-  if (line === 0) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
+  if (line === 0 && header.parents === undefined) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
 }
 
 /** The cursor of the request after the last page: null if there was none. Reads the rest of the log. */
@@ -215,7 +217,7 @@ function beginSlice(
   header: PublishedRun['header'],
   page: ManifestPage,
 ): SeenSlice {
-  const number = header.slices && slices.length + 1;
+  const number = header.slices ? slices.length + 1 : header.parents && page.slice;
   const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
   const ref = { export: run.export, run: run.run, slice: number, attempt };
   const entries = findings.readable(log.mayHaveExpired(header.startedAt) ? [] : log.entries(ref));
@@ -378,7 +380,7 @@ function verifyHeader(
     ...header,
     key: manifestKey(header),
     startedAt: secondOf(header.startedAt),
-    sliceCount: header.slices?.length ?? 1,
+    sliceCount: header.parents ? header.parents.count - header.parents.withoutPages : (header.slices?.length ?? 1),
   };
   for (const difference of differences(stated, expected)) {
     findings.report(null, `${store.locate(manifest)}: it has the ${difference}`);

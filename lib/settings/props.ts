@@ -569,6 +569,12 @@ export interface ExportProps {
    */
   readonly slices?: SlicesProps | undefined;
   /**
+   * What a run requests one after the other, with `{parent}` in its `api`.
+   *
+   * @see `docs/apis.md#parents`
+   */
+  readonly parents?: ParentsProps | undefined;
+  /**
    * Further fields of the filter beside `date.gte`: at most 64 KiB of JSON and 32 levels.
    *
    * @default {}
@@ -729,6 +735,16 @@ export interface SlicesProps {
    * @example 'PT1H'
    */
   readonly length?: string | undefined;
+}
+
+/** What a run requests one after the other, with `{parent}` in its `api`. */
+export interface ParentsProps {
+  /**
+   * The values of `{parent}` in the requests. A run requests all of its period for each, in this order.
+   *
+   * @example ['open','closed']
+   */
+  readonly values: readonly string[];
 }
 
 /** What runs should find, except bounded ones. Reports must be counted. */

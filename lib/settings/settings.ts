@@ -35,7 +35,7 @@ import { type Description, exportApiSchema, requestDates, serviceApiSchema } fro
 import { kindOf } from '../service/api/next/kinds.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { formatOf, reportsIn } from '../service/api/page.ts';
-import { uses } from '../service/api/request.ts';
+import { uses, usesBound, usesParent } from '../service/api/request.ts';
 import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
@@ -221,6 +221,33 @@ const slicesSchema = object(
   { error: orExample('{"parallel": 8}') },
 );
 
+/** Text that leads to no other path than the one that a description has. */
+const parentValue = checkedText((value) => {
+  if (value === '') return 'must not be empty';
+  if (value.length > 1_000) return 'must have at most 1,000 characters';
+  if (/\p{Cc}/u.test(value)) return 'must not have control characters';
+  return value.split('/').some((part) => part === '.' || part === '..')
+    ? 'must not be . or .., nor have it between slashes: the request would lead to another path'
+    : undefined;
+});
+
+const parentsSchema = object(
+  {
+    values: field(
+      'The values of `{parent}` in the requests. A run requests all of its period for each, in this order.',
+      z.array(parentValue).check(
+        z.minLength(1, 'must have a value'),
+        z.maxLength(1_000, 'must have at most 1,000 values'),
+        withoutProblems((values) =>
+          findBroken(values.map((value, index): Rule => [[index], values.indexOf(value) < index, 'is there twice'])),
+        ),
+      ),
+      { example: ['open', 'closed'] },
+    ),
+  },
+  { error: orExample('{"values": ["open", "closed"]}') },
+);
+
 const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces');
 
 const expectSchema = object(
@@ -259,6 +286,9 @@ const exportFields = {
     z.prefault(slicesSchema, {}),
     { page: 'parallel-and-past.md#slices' },
   ),
+  parents: optionalField('What a run requests one after the other, with `{parent}` in its `api`.', parentsSchema, {
+    page: 'apis.md#parents',
+  }),
   filter: field(
     'Further fields of the filter beside `date.gte`: at most 64 KiB of JSON and 32 levels.',
     z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
@@ -370,8 +400,45 @@ export const findExportProblems = (
     ? findContractProblems(service, settings)
     : findApiProblems(api, settings, service.api.request ?? undefined)),
   ...findSinceProblems(settings),
-  ...findSliceProblems(service, settings, api),
+  ...findParallelProblems(service, settings),
+  ...findSliceProblems(settings, api),
+  ...findParentProblems(service, settings, api),
 ];
+
+/** What prevents the parents of an export. */
+function findParentProblems(
+  { api: described }: GivenService,
+  { parents, slices }: GivenExport,
+  { request, next }: Description,
+): readonly SettingsProblem[] {
+  const further = 'request' in next && next.request !== undefined ? next.request : {};
+  const isUsed = usesParent(request) || usesParent(further);
+  const needsAscii = Object.values(request.headers ?? {}).some((value) => value.includes('{parent}'));
+  const isAscii = (value: string) => /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value);
+  return findBroken([
+    [
+      ['parents'],
+      parents !== undefined && described === undefined,
+      'needs api in its service, with {parent} in its request',
+    ],
+    [
+      ['parents'],
+      parents !== undefined && described !== undefined && !isUsed,
+      'has no effect: api.request has no placeholder {parent}, so each value would export the same',
+    ],
+    [['parents'], parents === undefined && isUsed, 'is required: api.request has the placeholder {parent}'],
+    [
+      ['slices', 'length'],
+      parents !== undefined && slices.length !== undefined,
+      'has no meaning with parents: each of them is a slice',
+    ],
+    ...(parents?.values ?? []).map((value, index): Rule => [
+      ['parents', 'values', index],
+      needsAscii && !isAscii(value),
+      'must be printable ASCII without spaces around it, as a header has {parent}',
+    ]),
+  ]);
+}
 
 const findSinceProblems = ({ since: { lookbackWindow, initial, overlap } }: GivenExport) =>
   findBroken([
@@ -382,12 +449,25 @@ const findSinceProblems = ({ since: { lookbackWindow, initial, overlap } }: Give
     ],
   ]);
 
+const findParallelProblems = (
+  { maxConcurrentPages = maxParallel }: GivenService,
+  { slices: { parallel } }: GivenExport,
+): readonly SettingsProblem[] =>
+  findBroken([
+    [
+      ['slices', 'parallel'],
+      parallel > maxConcurrentPages,
+      `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
+    ],
+  ]);
+
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(
-  { maxConcurrentPages = maxParallel }: GivenService,
-  { since: { lag = 0, lookbackWindow }, slices: { parallel, length } }: GivenExport,
+  { since: { lag = 0, lookbackWindow }, slices: { parallel: atOnce, length }, parents }: GivenExport,
   api: Description,
 ): readonly SettingsProblem[] {
+  // Parents need no bounds to be requested at the same time.
+  const parallel = parents === undefined ? atOnce : 1;
   const dates = requestDates(api);
   const isUnbounded = dates.upperBound === undefined;
   const unbounded =
@@ -414,11 +494,6 @@ function findSliceProblems(
     [['slices', 'parallel'], isUnbounded && parallel > 1, unbounded],
     [['slices', 'length'], isUnbounded && length !== undefined, unbounded],
     [['slices'], dates.zone === undefined && (parallel > 1 || length !== undefined), withoutZone],
-    [
-      ['slices', 'parallel'],
-      parallel > maxConcurrentPages,
-      `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
-    ],
     [['slices', 'length'], ofLength !== undefined, ofLength ?? ''],
   ]);
 }
@@ -494,7 +569,11 @@ export function sourceOf(baseUrl: string): string {
  * The part of the description that a run and its watermark keep: enough to notice that requests have changed. No
  * secret. How a response is read is not in it: once that is corrected, the run continues.
  */
-export function apiOfRequest(api: Description, headers: ServiceSettings['headers'] = {}): ExportRequest['api'] {
+export function apiOfRequest(
+  api: Description,
+  headers: ServiceSettings['headers'] = {},
+  parents?: GivenExport['parents'],
+): ExportRequest['api'] {
   const { request, dates, auth, next, page, filterUntil, pagination } = api;
   const selection = { headers: withLowerCaseNames(headers), request, dates, auth: withLowerCaseHeader(auth) };
   const { format } = page;
@@ -503,8 +582,9 @@ export function apiOfRequest(api: Description, headers: ServiceSettings['headers
   return {
     ...(pagination !== undefined && { pagination }),
     // The reports since a watermark do not depend on how runs end.
-    sha256: checksumOf({ ...selection, ...pages }),
-    requestSha256: checksumOf(selection),
+    sha256: checksumOf({ ...selection, ...pages, parents }),
+    // The watermark is not that of a parent which is added.
+    requestSha256: checksumOf({ ...selection, parents: usesBound(request, 'since') ? parents : undefined }),
   };
 }
 
@@ -549,7 +629,7 @@ export function exportDefinition(
       container: settings.container ?? 'NONE',
       reportsAt: reportsAtOf(api),
       ...(settings.size === undefined ? {} : { size: settings.size }),
-      api: apiOfRequest(api, headers),
+      api: apiOfRequest(api, headers, settings.parents),
     },
     dates: requestDates(api),
     since:
@@ -562,6 +642,7 @@ export function exportDefinition(
       lengthMs: slices.length,
       maxConcurrentPages: service.maxConcurrentPages,
     },
+    parents: settings.parents,
     publishEmptyRuns: settings.publishEmptyRuns,
     expect: settings.expect && { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery },
     documentRoot:

@@ -46,7 +46,7 @@ describe('a description in the docs', () => {
     const { services } = parseDeployment(fileDocument(path));
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
     const [settingsOfExport] = exports as [(typeof exports)[number]];
-    const { api } = settingsOfExport;
+    const { api, parents } = settingsOfExport;
     const tokenUrlAt = (baseUrl: string, auth: Auth) => {
       const url = tokenUrlOf(auth);
       return url === undefined ? {} : { tokenUrl: `${baseUrl}${new URL(url).pathname}` };
@@ -78,6 +78,7 @@ describe('a description in the docs', () => {
         request: { ...request, ...size },
         ...bounds,
         begunAt,
+        ...(parents === undefined ? {} : { parent: parents.values[0] }),
         cursor,
         label: 'a page',
       });

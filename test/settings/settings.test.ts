@@ -119,6 +119,17 @@ describe('settings', () => {
     const requestOf = (settings: object) =>
       exportDefinition(anExportWith({}, settings), 's', aServiceWith(settings)).request;
 
+    it.each([
+      ['{since}', true],
+      ['all', false],
+    ])('have the parents in the checksums, and in that of the selection with dates alone: %s', (from, selects) => {
+      const settings = withApi({ request: { path: '/tasks/{parent}', query: { from } } });
+      const of = (...values: string[]) =>
+        exportDefinition(anExportWith({ parents: { values } }, settings), 's').request.api;
+      expect(of('open', 'closed').sha256).not.toBe(of('open').sha256);
+      expect(of('open', 'closed').requestSha256 !== of('open').requestSha256).toBe(selects);
+    });
+
     it.each<[what: string, selects: boolean, before: object, after: object]>([
       ['the value of a header', true, contract, { ...contract, headers: { 'X-Tenant': 'acme-us-1' } }],
       ['another header', true, contract, { ...contract, headers: { ...contract.headers, 'X-Region': 'eu' } }],

@@ -46,7 +46,8 @@ function changesOf(before: ExportRequest, now: ExportRequest): readonly string[]
     .filter((field) => !isDeepStrictEqual(before[field], now[field]))
     .map((field) => {
       // Headers may be confidential, so only their checksum is known.
-      if (field === 'api') return 'the settings of the service (headers, vendor, cursorIn or api) have changed';
+      if (field === 'api')
+        return 'the settings of the service (headers, vendor, cursorIn or api) have changed, or the parents';
       const name = field === 'source' ? 'service' : field;
       return `${name} was ${describe(before[field])} and is now ${describe(now[field])}`;
     });
@@ -55,7 +56,8 @@ function changesOf(before: ExportRequest, now: ExportRequest): readonly string[]
 const describe = (value: unknown): string => (value === undefined ? 'not set' : summarize(value));
 
 function changeOfSlices({ slices }: Run, lengthMs: number): string {
-  const before = slices === undefined ? 'the run has one slice' : `slices were ${inMinutes(slices.lengthMs)} long`;
+  const before =
+    slices?.lengthMs === undefined ? 'the run has one slice' : `slices were ${inMinutes(slices.lengthMs)} long`;
   return `${before} and would now be ${inMinutes(lengthMs)} long`;
 }
 

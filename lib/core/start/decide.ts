@@ -14,7 +14,7 @@ import { selectionOf, selectsSame } from '../filter.ts';
 import { type ExportDefinition, type ExportState, type Run, type RunSlices, totalsOf } from '../model.ts';
 import type { Executions } from '../ports.ts';
 import { generationOf, noProgress, type OpenSlice, type RunProgress, WalkedSlices } from '../run-progress.ts';
-import { chooseSlices, maxSlices, numberOf, sliceOf } from '../slices.ts';
+import { chooseSlices, maxSlices, numberOf, sliceOf, slicesOfParents } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
@@ -284,7 +284,7 @@ function newRunOf(
   { state, definition, input, execution, newRun }: Situation,
   { since, until }: Pick<ChosenBounds, 'since' | 'until'>,
 ): Run {
-  const { name, request, compression, lagMs, slicing, dates, bounds } = definition;
+  const { name, request, compression, lagMs, slicing, parents, dates, bounds } = definition;
   const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
   const period = { since, until, startedAt: newRun.startedAt };
   return {
@@ -294,7 +294,10 @@ function newRunOf(
     until,
     bounded: bounds === undefined ? undefined : true,
     lagMs,
-    slices: chooseSlices(period, chosen, dates, state.lastCompleted),
+    slices:
+      parents === undefined
+        ? chooseSlices(period, chosen, dates, state.lastCompleted)
+        : slicesOfParents(parents, chosen.parallel),
     request,
     compression,
     startedBy: execution,

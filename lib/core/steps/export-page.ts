@@ -3,7 +3,7 @@
  * pages of each slice are a chain, which `walk-slices.ts` walks.
  */
 
-import { createRootCheck, expectedRoot } from '../document-root.ts';
+import { createRootCheck, expectedRoot, haveOneRoot } from '../document-root.ts';
 import { isExportError } from '../errors.ts';
 import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
@@ -63,7 +63,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const walked = await walkSlices(deps, run, before, {
     ...command,
     delays: iteration.delays,
-    roots: createRootCheck(await readExpectedRoot(deps, iteration)),
+    roots: createRootCheck(await readExpectedRoot(deps, iteration), { learns: haveOneRoot(run) }),
     // An earlier execution may have left a page that is stored and not logged. Later on, only a failed attempt leaves
     // one. That is rare, and each look-up costs a request: such a page is found when it is stored again.
     checkExisting: loop.iterations === 0 || !isSameRun,
@@ -133,6 +133,7 @@ async function readExpectedRoot(
   { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
   { state, run, before }: Iteration,
 ) {
+  if (!haveOneRoot(run)) return expectedRoot(definition, undefined);
   const { name, stateName } = definition;
   const mayRequestFirstPage = run.slices !== undefined || before.totals.pages === 0;
   // The state of a bounded run has no root. The root of the scheduled runs applies to it, too.

@@ -8,7 +8,7 @@
  * (docs/architecture.md, "How a run is published").
  */
 
-import { withRootOf } from '../document-root.ts';
+import { haveOneRoot, withRootOf } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
 import { selectionOf } from '../filter.ts';
@@ -125,7 +125,8 @@ function setCompletion(
     const { totals, firstPage } = content;
     if (hasTooFewReports(definition, run, { isComplete: true, totals }))
       throw tooFewReportsError(definition, run, totals);
-    const withRoot = withRootOf({ run: run.run, documentRoot: root }, state, definition);
+    const documentRoot = haveOneRoot(run) ? root : null;
+    const withRoot = withRootOf({ run: run.run, documentRoot }, state, definition);
     const completed = {
       ...run,
       completion: {

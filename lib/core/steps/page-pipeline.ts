@@ -11,6 +11,7 @@ import type { RootCheck } from '../document-root.ts';
 import { type ErrorName, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, LogEntry, PageEntry, PageTiming } from '../model.ts';
 import type { PageIdentity, PageSpool, ReceivedEnd, StepDependencies } from '../ports.ts';
+import { parentOf } from '../slices.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
 import {
   type DurablePage,
@@ -73,6 +74,7 @@ export async function* walk(
   limits: WalkLimits,
 ): AsyncGenerator<Logged> {
   const requests = requestAhead(deps, chain, from, limits);
+  const parent = parentOf(deps.definition, chain.slice);
   const lastPage = lastPageOf(from, limits);
   try {
     let previous = from;
@@ -113,7 +115,7 @@ export async function* walk(
     // The first entry that is logged takes the delays before this invocation's pages.
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
     limits.delays.current = undefined;
-    const entry = await logPage(deps, { ...unlogged, ...delays });
+    const entry = await logPage(deps, { ...unlogged, ...delays, ...(parent !== undefined && { parent }) });
     return { entry, timing: entry.kind === 'page' ? durable.timing : null };
   }
 

@@ -8,7 +8,7 @@
 import { ExportError, isExportError } from '../errors.ts';
 import { type Invocation, refOf, type Run } from '../model.ts';
 import type { FetchOptions, PageRequest, Received, ReportService, Runtime, StepDependencies } from '../ports.ts';
-import type { Slice } from '../slices.ts';
+import { parentOf, type Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
 import { atRate } from '../slots/request-rate.ts';
 
@@ -51,6 +51,7 @@ export function pageFetcher(
   { retryAfterDeadline, backoff, slot }: RequestLimits,
 ) {
   const { monotonicNow } = runtime;
+  const parent = parentOf(definition, chain.slice);
   // Innermost, so that the other requests of this process learn of a Retry-After before other processes do.
   const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
   const fetchAtRate = atRate(fetchAfterBackoff, rate, retryAfterDeadline);
@@ -63,7 +64,8 @@ export function pageFetcher(
     let waitedSeconds = 0;
     for (;;) {
       try {
-        return { received: await fetch(requestOf(chain, page), options), waitedSeconds };
+        const request = { ...requestOf(chain, page), ...(parent !== undefined && { parent }) };
+        return { received: await fetch(request, options), waitedSeconds };
       } catch (error) {
         if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
         options.signal.throwIfAborted();

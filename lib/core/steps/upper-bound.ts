@@ -7,10 +7,14 @@
 import type { RootCheck } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, refOf, type Run } from '../model.ts';
-import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { hasParents, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
+
+/** Whether a report outside the interval of its request would be twice in a run, or in two. */
+export const needsProofOfBounds = (run: Pick<Run, 'slices' | 'bounded'>): boolean =>
+  run.bounded === true || run.slices?.lengthMs !== undefined;
 
 /**
  * Requests the reports of empty intervals, and otherwise what the run requests. There must be no reports.
@@ -73,7 +77,7 @@ export async function proveBounds(
 function emptyIntervals(run: Run): Iterable<Instant> {
   const { until } = sliceOf(run, 1);
   if (until === undefined) return [];
-  const count = sliceCountOf(run);
+  const count = hasParents(run) ? 1 : sliceCountOf(run);
   return count === 1 ? [until] : new Set([until, sliceOf(run, count).since]);
 }
 

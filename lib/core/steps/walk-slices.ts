@@ -38,7 +38,7 @@ import { updateOwnedRun } from './export-state.ts';
 import { assertContinues } from './loop-outcome.ts';
 import { walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
-import { proveBounds } from './upper-bound.ts';
+import { needsProofOfBounds, proveBounds } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
 
@@ -71,7 +71,7 @@ export async function walkSlices(
     { length: parallelOf(run) },
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
-  const needsProof = before.totals.pages === 0 && (run.slices !== undefined || run.bounded === true);
+  const needsProof = before.totals.pages === 0 && needsProofOfBounds(run);
   // The first walker keeps the slot of the proof: after a wait for another slot, the bounds would be proved again.
   const isProved = !needsProof || (await sliceWalk.proveBounds(slots[0]));
   if (isProved) await Promise.all(slots.map(async (slot) => await sliceWalk.walkChains(slot)));

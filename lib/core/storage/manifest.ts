@@ -7,11 +7,11 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { describeRoot } from '../document-root.ts';
+import { describeRoot, haveOneRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
 import { addPage, type LogEntry, type PageEntry, periodOf, refOf, type Run, zeroTotals } from '../model.ts';
 import { endsChain } from '../run-progress.ts';
-import { sliceOf } from '../slices.ts';
+import { hasParents, sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { describePage, pageKey, type RunKeyParts } from './keys.ts';
 import { foldContent, type RunContent } from './run-content.ts';
@@ -44,10 +44,21 @@ export async function* manifestChunks(
 }
 
 function listedPage(page: number, entry: PageEntry): ManifestPage {
-  const { slice, key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } =
-    entry;
+  const {
+    slice,
+    parent,
+    key,
+    bytes,
+    sha256,
+    compression,
+    storedBytes,
+    storedSha256,
+    reports,
+    cursor,
+    transferredBytes,
+  } = entry;
   const object = { key, bytes, sha256, compression, storedBytes, storedSha256 };
-  return { page, slice, ...object, reports, cursor, transferredBytes };
+  return { page, slice, parent, ...object, reports, cursor, transferredBytes };
 }
 
 /**
@@ -68,6 +79,7 @@ async function* unbrokenChains(
     if (first === undefined || predecessor === undefined) throw brokenChain(run, 'it is empty');
     if (!endsChain(predecessor)) throw brokenChain(run, `it ends with ${describePage(predecessor)}`);
     read.add(first, predecessor);
+    if (!haveOneRoot(run)) root = null;
     first = undefined;
     predecessor = undefined;
   };
@@ -104,7 +116,8 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
     compression,
     size,
     totals: content.totals,
-    slices: run.slices && slices,
+    slices: hasParents(run) ? undefined : run.slices && slices,
+    parents: hasParents(run) ? { count: content.complete, withoutPages: content.withoutPages } : undefined,
   };
 }
 

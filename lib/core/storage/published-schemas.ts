@@ -10,6 +10,7 @@ import * as z from 'zod/mini';
 import {
   common,
   compressedForm,
+  count,
   compression,
   cursor,
   described,
@@ -101,6 +102,13 @@ export const manifestHeaderSchema = z.object({
       .check(z.minLength(2)),
     'Only if the run has several slices, which were requested at the same time: their bounds and totals, in the order of their pages.',
   ),
+  parents: optional(
+    z.object({
+      count: described(ordinal, 'How many parents the run has. Each is a slice.'),
+      withoutPages: described(count, 'How many of them have no page.'),
+    }),
+    'Only if the export has `parents`.',
+  ),
   reportsAt: described(
     reportsAtSchema,
     'Where the reports are in each page. On a line of its own, before the pages. A page whose `reports` is 0 need not have the place.',
@@ -111,6 +119,7 @@ const { bytes, sha256: pageSha256, reports, transferredBytes } = metadataSchema.
 export const manifestPageSchema = z.object({
   page: described(ordinal, 'The page number, from 1 without gaps; over all slices.'),
   slice: optional(ordinal, 'Only if the run has several slices: the one that the page belongs to, from 1.'),
+  parent: optional(text, 'Only if the export has `parents`: the value that the page was requested for.'),
   key: described(
     z
       .string()

@@ -92,12 +92,13 @@ function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle)
     const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
     return [`A start of ${name} would ${outcome}: ${plan.reason}`, ...detailLines({ when, settings })];
   }
-  const { act, reason, bounded, since, until, slices } = plan;
+  const { act, reason, bounded, since, until, parents, slices } = plan;
   const details = {
     when: bounded ? null : when,
     why: reason,
     since,
     until,
+    parents,
     slices: slices && slicesText(slices),
     page: act === 'start' ? null : nextPageText(plan),
     settings,
@@ -143,5 +144,6 @@ function describeSchedule(schedule: ScheduleState = { kind: 'manual' }, startCom
 
 function slicesText({ done, count, lengthSeconds, parallel }: NonNullable<PlannedRun['slices']>): string {
   const isDone = done === 0 ? '' : `; ${done} are done`;
-  return `${count.toLocaleString('en')} of ${coarseDuration(lengthSeconds * 1_000)}, ${parallel} at a time${isDone}`;
+  const each = lengthSeconds === null ? ', one for each parent' : ` of ${coarseDuration(lengthSeconds * 1_000)}`;
+  return `${count.toLocaleString('en')}${each}, ${parallel} at a time${isDone}`;
 }

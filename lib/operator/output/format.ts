@@ -1,5 +1,7 @@
 /** Formats amounts and times for a person who reads them at a glance. */
 
+import type { SliceCounts } from '../../core/ports.ts';
+
 /** `1 page`, `1,234 pages`. */
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
@@ -21,9 +23,13 @@ export function totals(sum: { readonly pages: number; readonly reports: number |
   return [plural(sum.pages, 'page'), ...reports, bytes(sum.bytes)].join(', ');
 }
 
+/** `64 slices`, `12 parents`. */
+export const sliceNoun = ({ count, parents }: Pick<SliceCounts, 'count' | 'parents'>): string =>
+  plural(count, parents === true ? 'parent' : 'slice');
+
 /** `12 of 64 slices`. */
-export const sliceCounts = ({ done, count }: { readonly done: number; readonly count: number }): string =>
-  `${done.toLocaleString('en')} of ${plural(count, 'slice')}`;
+export const sliceCounts = (counts: SliceCounts): string =>
+  `${counts.done.toLocaleString('en')} of ${sliceNoun(counts)}`;
 
 const durationUnits = [
   ['day', 86_400_000],

@@ -7,7 +7,7 @@ import type { SeenRun } from '../../aws/step-functions/follow-run.ts';
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import type { Retry } from '../../local/execution.ts';
-import { bytes, coarseDuration, delay, plural, sliceCounts } from './format.ts';
+import { bytes, coarseDuration, delay, plural, sliceCounts, sliceNoun } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 /** What has been seen of a run. Unknown values are null. */
@@ -151,7 +151,7 @@ function resumedText(run: BegunRun): string {
 
 function periodOf({ since, until, slices }: BegunRun): string {
   const end = until === undefined ? '' : ` until ${until}`;
-  return `since ${since}${end}${slices === undefined ? '' : ` in ${plural(slices.count, 'slice')}`}`;
+  return `since ${since}${end}${slices === undefined ? '' : ` ${slices.parents ? 'for' : 'in'} ${sliceNoun(slices)}`}`;
 }
 
 /** `Page 162 · 16,200 reports · 14.1 MB · 3.2 pages/s · 278.3 kB/s`; of several runs, how many there are. */

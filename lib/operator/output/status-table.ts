@@ -244,7 +244,7 @@ function resumeDetails(run: RunView, command: string, options: StatusTableOption
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
 function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {
   const details: Detail[] = [];
-  if (slices !== null && !bounded) details.push(['slices', `${sliceCounts(slices)} done`]);
+  if (slices !== null && !bounded) details.push([slices.parents ? 'parents' : 'slices', `${sliceCounts(slices)} done`]);
   if (state === 'running' && lastPageAt !== null) details.push(['last page', ago(lastPageAt, now)]);
   if (lastIncident !== null) {
     const isWait = lastIncident.kind === 'wait';

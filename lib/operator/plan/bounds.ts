@@ -5,7 +5,7 @@ import { isExportError } from '../../core/errors.ts';
 import type { RootCheck } from '../../core/document-root.ts';
 import type { Instant, Run } from '../../core/model.ts';
 import type { ReportService, Runtime } from '../../core/ports.ts';
-import { proveBounds } from '../../core/steps/upper-bound.ts';
+import { needsProofOfBounds, proveBounds } from '../../core/steps/upper-bound.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
 
@@ -39,7 +39,7 @@ export async function planProof(
   run: Run,
   { firstReports, roots, notify, runtime }: ProofOptions,
 ): Promise<BoundsProof | undefined> {
-  const needsProof = run.bounded === true || run.slices !== undefined;
+  const needsProof = needsProofOfBounds(run);
   const intervals = needsProof ? undefined : endsOf(run, definition.dates);
   // Without a zone, the bounds of an empty interval are a day apart.
   if (definition.dates.upperBound === undefined || definition.dates.zone === undefined) return undefined;

@@ -17,8 +17,8 @@ import { headerValuePattern, headerValueProblem, problemOfRequestHeader } from '
 type Path = SettingsProblem['path'];
 
 /** The placeholders of a template. `{filter.NAME}` is a field of the filter, and `{filter}` the whole filter. */
-const placeholders = '{since}, {since-1}, {until}, {until-1}, {size}, {filter} and {filter.NAME}';
-const placeholderPattern = /\{([A-Za-z][\w.-]*)\}/g;
+const placeholders = '{since}, {since-1}, {until}, {until-1}, {size}, {parent}, {filter} and {filter.NAME}';
+export const placeholderPattern = /\{(\+?[A-Za-z][\w.-]*)\}/g;
 
 /** The names in a text: `since` and `filter.type`. */
 export const placeholdersIn = (template: string): readonly string[] =>
@@ -31,28 +31,38 @@ export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhe
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
 const likelyPlaceholder =
-  /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
+  /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|\+?\s*parent|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
 /** Where a template stands: in a body, a value may be an object; `{cursor}` is only in `next.request`. */
 interface TemplatePlace {
   readonly inBody?: boolean;
+  readonly inPath?: boolean;
   readonly withCursor: boolean;
 }
 
-function findTemplateProblem(template: string, { inBody = false, withCursor }: TemplatePlace): string | undefined {
-  const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
+function findTemplateProblem(
+  template: string,
+  { inBody = false, inPath = false, withCursor }: TemplatePlace,
+): string | undefined {
+  const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{\+?[A-Za-z][\w.-]*\}$/.test(one));
   if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
   for (const name of placeholdersIn(template)) {
-    if (/^((since|until)(-1)?|size|filter\.[A-Za-z0-9_.-]+)$/.test(name) || (name === 'cursor' && withCursor)) continue;
-    if (name === 'filter') {
-      if (inBody && template === '{filter}') continue;
-      return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
-    }
-    if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${countAdvice}`;
-    if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${noKeyInUrl}, and describe it in auth`;
-    return `{${name}} is unknown; there are ${placeholders}. The cursor is described in next`;
+    const isFound = valuePattern.test(name) || (name === 'cursor' && withCursor) || (name === '+parent' && inPath);
+    if (isFound || (name === 'filter' && inBody && template === '{filter}')) continue;
+    return problemOfName(name);
   }
   return undefined;
+}
+
+const valuePattern = /^((since|until)(-1)?|size|parent|filter\.[A-Za-z0-9_.-]+)$/;
+
+function problemOfName(name: string): string {
+  if (name === '+parent') return '{+parent} keeps slashes, which only a path has. Send {parent}';
+  if (name === 'filter')
+    return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
+  if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${countAdvice}`;
+  if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${noKeyInUrl}, and describe it in auth`;
+  return `{${name}} is unknown; there are ${placeholders}. The cursor is described in next`;
 }
 
 const keyName = /^(api[-_]?key|(access[-_]?)?token|key|secret|password|sig|signature)$/i;
@@ -108,7 +118,7 @@ function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path
 function requestFieldsWith(withCursor: boolean) {
   const template = checkedText((value) => findTemplateProblem(value, { withCursor }));
   const parameters = z.record(z.string(), template).check(validEntries(findParameterProblem));
-  const path = template.check(
+  const path = checkedText((value) => findTemplateProblem(value, { inPath: true, withCursor })).check(
     z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
     withoutProblems((value) =>
       parametersIn(value).flatMap(([name, each]) => {
@@ -167,6 +177,9 @@ export const uses = ({ body, ...rest }: FurtherRequest, name: string): boolean =
   [...templatesIn(body ?? {}), ...scalarsIn(rest, [])].some(({ value }) =>
     placeholdersIn(String(value)).includes(name),
   );
+
+/** Whether a request has the parent, with slashes or without. */
+export const usesParent = (request: FurtherRequest): boolean => uses(request, 'parent') || uses(request, '+parent');
 
 /** Whether a request has the bound, as it is or one unit before. */
 export const usesBound = (request: FurtherRequest, bound: 'since' | 'until'): boolean =>

@@ -25,7 +25,7 @@ export const probeResultSchema = z.object({
 export type ProbeResult = Readonly<z.infer<typeof probeResultSchema>>;
 
 interface ProbeDependencies {
-  readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot'>;
+  readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot' | 'parents'>;
   readonly service: ReportService;
   readonly log: Pick<PageLog, 'exportState'>;
   readonly runtime: Pick<Runtime, 'now' | 'sleep'>;
@@ -46,7 +46,9 @@ export async function probeService(
 ): Promise<ProbeResult> {
   const { request } = definition;
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
-  const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'page 1 of the next run' };
+  const [parent] = definition.parents?.values ?? [];
+  const begunAt = instantOf(runtime.now());
+  const page = { request, ...period, begunAt, parent, cursor: null, label: 'page 1 of the next run' };
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
   const { reports, timing } = received;

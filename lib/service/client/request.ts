@@ -9,7 +9,7 @@ import type { Description } from '../api/description.ts';
 import { decodeText, parseExactly } from '../api/next/cursor-text.ts';
 import { formOfNext, kindOf } from '../api/next/kinds.ts';
 import { furtherRequest, valueInPlace, type WithTarget } from '../api/next/target.ts';
-import { isGraphql, type Parameter, placeholdersIn, type RequestParts } from '../api/request.ts';
+import { isGraphql, type Parameter, placeholderPattern, placeholdersIn, type RequestParts } from '../api/request.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 
@@ -88,7 +88,7 @@ const cursorAsValue = (api: Description, cursor: string): JsonValue =>
 /** The value of each placeholder. */
 type Values = Readonly<Record<string, JsonValue | undefined>>;
 
-function valuesOf(api: Description, { request, since, until: bound, begunAt, cursor }: PageRequest): Values {
+function valuesOf(api: Description, { request, since, until: bound, begunAt, parent, cursor }: PageRequest): Values {
   const { size, format, container, filter } = request;
   // A placeholder must have a value.
   const end = bound ?? begunAt;
@@ -102,6 +102,8 @@ function valuesOf(api: Description, { request, since, until: bound, begunAt, cur
     size,
     format,
     container,
+    parent,
+    '+parent': parent,
     cursor: cursor === null ? undefined : decodeText(cursor),
     [wholeCursor]: cursor === null ? undefined : cursorAsValue(api, cursor),
     filter: bound === undefined || api.filterUntil === undefined ? whole : filterBefore(whole, api.filterUntil, until),
@@ -120,8 +122,9 @@ function render(
     // Without its lower bound, a request would select everything.
     return names.some((name) => /^(since|until)/.test(name)) ? missing(template) : undefined;
   }
-  return template.replaceAll(/\{([A-Za-z][\w.-]*)\}/g, (_, name: string) => {
+  return template.replaceAll(placeholderPattern, (_, name: string) => {
     const value = values[name];
+    if (name === '+parent' && typeof value === 'string') return value.split('/').map(encode).join('/');
     if (typeof value !== 'object') return encode(String(value));
     const message = `${name}: must be text, a number or a boolean, as it is part of a text in api.request`;
     throw new ExportError('ConfigurationError', message);

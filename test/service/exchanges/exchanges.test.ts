@@ -35,7 +35,9 @@ const replyWith =
     });
   };
 
-type GivenRequest = { readonly cursor?: string } & Partial<Pick<PageRequest, 'since' | 'until'> & ExportRequest>;
+type GivenRequest = { readonly cursor?: string } & Partial<
+  Pick<PageRequest, 'since' | 'until' | 'parent'> & ExportRequest
+>;
 
 interface ClientSettings extends Pick<NonNullable<Parameters<typeof clientFor>[1]>, 'maxPageBytes' | 'compression'> {
   /** A secret with several fields is an object. */
@@ -71,7 +73,7 @@ async function carryOut({ parts, contract, given, client: settings, steps }: Wri
       ...(elapsedMs !== undefined && { monotonicNow: () => times.shift() ?? Number.NaN }),
     },
   );
-  const { cursor, since, until, ...rest } = given as GivenRequest;
+  const { cursor, since, until, parent, ...rest } = given as GivenRequest;
   const request = {
     ...pageRequest({
       cursor: cursor === undefined ? null : asCursor(cursor),
@@ -80,6 +82,7 @@ async function carryOut({ parts, contract, given, client: settings, steps }: Wri
     }),
     ...(since && { since }),
     ...(until && { until }),
+    ...(parent && { parent }),
   };
   let body: readonly Uint8Array[] = [];
   const sink = async (chunks: AsyncIterable<Uint8Array>) => {

@@ -538,7 +538,7 @@ export const mutants: readonly Mutant[] = [
     faults: [
       inDecision.after((decision) => {
         const { run } = decision;
-        const slices = run.slices && { ...run.slices, lengthMs: run.slices.lengthMs * 2 };
+        const slices = run.slices && { ...run.slices, lengthMs: (run.slices.lengthMs ?? 0) * 2 };
         return isNew(decision) ? {} : { run: { ...run, slices } };
       }),
     ],
