@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process';
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
-import { isBuiltin } from 'node:module';
+import { isBuiltin, SourceMap, type SourceMapPayload, type SourceOrigin } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -15,7 +15,6 @@ import {
   type FunctionName,
   functionNames,
 } from '../support/aws/bundled-functions.ts';
-import { textOf } from '../support/docs/doc-pages.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 let directory: TemporaryDirectory;
@@ -72,36 +71,20 @@ describe('a bundle', () => {
   });
 });
 
-describe('a stack trace', () => {
-  it('is translated into files and lines of the project by the command in the runbook', async () => {
-    const [, script = ''] = /node -e '([^']+)' node_modules\//.exec(textOf('docs/runbook.md')) ?? [];
-    const { code, sourceMap } = bundleWithSourceMaps().ExportPage;
-    await using folder = await temporaryDirectory();
-    const [file, map, stackFile] = ['index.cjs', 'index.js.map', 'stack.txt'].map((name) =>
-      join(folder.path, name),
-    ) as [string, string, string];
-    await writeFile(file, code);
-    await writeFile(map, sourceMap);
-    const { stdout, stderr } = await invokeWithoutSettings(file);
-    const logged = `${stdout}\n${stderr}`.split('\n').find((line) => line.includes('attempt-failed')) ?? '';
-    expect(logged).toContain('openServiceContext');
-    // Lambda has the bundle as index.js.
-    await writeFile(stackFile, logged.replaceAll(file, '/var/task/index.js'));
-    const translated = await promisify(execFile)('/bin/sh', [
-      '-c',
-      '"$0" -e "$1" "$2" < "$3"',
-      process.execPath,
-      script,
-      map,
-      stackFile,
-    ]);
-    const [, line] = /at .*\.\.\/lib\/aws\/lambda\/service-context\.ts:(\d+)/.exec(translated.stdout) ?? [];
-    const source = (
-      await readFile(fileURLToPath(new URL('../../lib/aws/lambda/service-context.ts', import.meta.url)), 'utf8')
-    ).split('\n');
-    expect(source[Number(line) - 1]).toContain("new ExportError('ConfigurationError', `Cannot read the settings");
-    expect(translated.stdout).not.toMatch(/index\.js:\d+:\d+/);
-  });
+it('has a source map, which translates a stack trace into files and lines of the project', async () => {
+  const { code, sourceMap } = bundleWithSourceMaps().ExportPage;
+  await using folder = await temporaryDirectory();
+  const file = join(folder.path, 'index.cjs');
+  await writeFile(file, code);
+  const { stdout, stderr } = await invokeWithoutSettings(file);
+  const logged = `${stdout}\n${stderr}`.split('\n').find((line) => line.includes('attempt-failed')) ?? '';
+  expect(logged).toContain('openServiceContext');
+  const map = new SourceMap(JSON.parse(sourceMap) as SourceMapPayload);
+  const [, line, column] = /at .*?index\.cjs:(\d+):(\d+)/.exec(logged) ?? [];
+  const origin = map.findOrigin(Number(line), Number(column)) as SourceOrigin;
+  expect(origin.fileName).toMatch(/lib\/aws\/lambda\/service-context\.ts$/);
+  const source = await readFile(new URL('../../lib/aws/lambda/service-context.ts', import.meta.url), 'utf8');
+  expect(source.split('\n')[origin.lineNumber - 1]).toContain("new ExportError('ConfigurationError', `Cannot read");
 });
 
 describe('a bundle contains', () => {
