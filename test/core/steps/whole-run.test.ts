@@ -353,6 +353,14 @@ describe('an error of the service', () => {
       { script: answers, ends: completes({ reports: 5 }) },
     ],
     [
+      'with more than maxConsecutiveWaits fails the run, also if other executions have waited',
+      {
+        limits: { maxConsecutiveWaits: 3, iterationsPerExecution: 2 },
+        script: failsFrom(2, 'ServiceThrottledError', 60),
+      },
+      { ends: fails('RequestRejectedError', 'maxConsecutiveWaits', { resumable: true, pages: 1 }), requests: 5 },
+    ],
+    [
       'with maxConsecutiveWaits before each page, which count per page, not per run',
       { limits: { maxConsecutiveWaits: 1 }, script: failsAt({ 1: 60, 3: 60, 5: 60 }) },
       { ends: completes({ reports: 5 }) },
