@@ -224,7 +224,7 @@ async function* checkService(
   const log = { exportState: async (name: string) => await stateLog.exportState(name).catch(() => undefined) };
   const remedies = {
     network: 'correct what the message names; docs/aws.md#network explains proxies and certificates',
-    key: `check that a key is set, and that the key is correct and may export (${keySource})`,
+    key: `correct what the message names, or the key, which must be set, correct and allowed to export (${keySource})`,
     service: 'check that the service can be reached from here; docs/runbook.md of the package explains each error',
   };
   // First: it may exchange the refresh token, and then its access token is used from here.

@@ -157,7 +157,8 @@ function emptyRules(
   const isDocument = part.at === '';
   // An object around the list is null where the list would be missing.
   const isAboutList = !isDocument && part.at !== undefined && `${list}/`.startsWith(`${part.at}/`);
-  const hasOtherProof = when.error !== undefined || (last !== undefined && partsOf(last).every(needsSomething));
+  // In XML, the list is only missing, which is less than null.
+  const hasLast = page.format !== 'xml' && last !== undefined && partsOf(last).every(needsSomething);
   return [
     [
       [...path, 'reports'],
@@ -181,8 +182,8 @@ function emptyRules(
     ],
     [
       [...path],
-      isAboutList && !hasOtherProof,
-      'needs when.error, or a last that names a value, beside it: error documents often have null there, too',
+      isAboutList && when.error === undefined && !hasLast,
+      `needs when.error${page.format === 'xml' ? '' : ', or a last that names a value,'} beside it: error documents often have nothing there, too`,
     ],
   ];
 }

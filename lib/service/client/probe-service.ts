@@ -52,8 +52,7 @@ export async function probeService(
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
   const { reports, timing } = received;
-  const { doubtfulEnd } = received.hints();
-  return { reports, latencyMs: timing.latencyMs, ...(doubtfulEnd !== undefined && { doubtfulEnd }) };
+  return { reports, latencyMs: timing.latencyMs, doubtfulEnd: received.hints().doubtfulEnd };
 }
 
 /** A service that needs longer would keep a person waiting. */

@@ -2,7 +2,7 @@
 
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
 import type { Clock, FetchOptions, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
-import { type ConditionPart, evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
+import { evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { Next, PageFacts } from '../../api/next/kind.ts';
@@ -223,15 +223,15 @@ function provePage(facts: PageFacts, api: Description, content: Pick<PageContent
   const { page } = api;
   const path = listPath(page);
   // XML has no null: an element that is missing is as good, and the rules of when.empty say of which.
-  const { part } = evaluate(api.when?.empty, facts, page.format !== 'xml');
+  const saysEmpty = evaluate(api.when?.empty, facts, page.format !== 'xml').part !== undefined;
   // In XML, a list without reports is often not there at all, and its place is the root.
-  if (page.format === 'xml' && facts.reports === 0 && part !== undefined)
+  if (page.format === 'xml' && facts.reports === 0 && saysEmpty)
     return { ...facts, isEmpty: true, mayBeSilent: facts.isFirst };
   const isBlank = content.reports === undefined && page.format !== 'bytes';
   const hasList = path === undefined || facts.reports !== null;
   if (!isBlank && hasList) return facts;
   const list = path === undefined ? undefined : content.value(path);
-  if (part !== undefined && mayBeMissing(list, path)) return emptyPage(facts, api, { list, part });
+  if (saysEmpty && mayBeMissing(list, path)) return emptyPage(facts, api, list);
   throw missingList({ list, path, content, api, facts });
 }
 
@@ -239,14 +239,7 @@ const mayBeMissing = (list: PathValue | undefined, path: string | undefined): bo
   list === undefined || path === '' || !isSomething(list);
 
 /** Error documents, too, may have `null` in the place of the list. Without `when.error`, only `last` rules that out. */
-function emptyPage(facts: PageFacts, { page, when }: Description, { list, part }: Emptiness) {
-  const isMissingInXml = page.format === 'xml' && part.at !== '' && valuesOf(part).includes(null);
-  const isNoError = !(list?.type === 'null' || isMissingInXml) || when?.error !== undefined;
+function emptyPage(facts: PageFacts, { when }: Description, list: PathValue | undefined) {
+  const isNoError = list === undefined || list.type !== 'null' || when?.error !== undefined;
   return { ...facts, isEmpty: true, reports: 0, mayBeSilent: facts.isFirst && isNoError };
-}
-
-/** What stands in the place of the list, and the part of `when.empty` that holds. */
-interface Emptiness {
-  readonly list: PathValue | undefined;
-  readonly part: ConditionPart;
 }

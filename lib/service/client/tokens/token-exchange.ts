@@ -175,10 +175,8 @@ async function errorOf({ context }: Exchange, response: Response, clock: Clock, 
     : throttledError(context, response, throttling.seconds, excerpt);
 }
 
-interface QuotedProblem extends TokenProblem {
-  /** How the response begins. */
-  readonly excerpt?: string;
-}
+/** `excerpt` is how the response begins. */
+type QuotedProblem = TokenProblem & { readonly excerpt?: string };
 
 function problemError({ context }: Exchange, { problem, code, excerpt = '' }: QuotedProblem): ExportError {
   const isCode = code !== undefined && /^[a-z_]{1,40}$/.test(code);
