@@ -147,13 +147,15 @@ function endRules(part: ConditionPart, path: SettingsProblem['path'], page: Page
   ];
 }
 
+const isListBelowRoot = ({ at }: ConditionPart, list: string): boolean => at === list && isBelowRoot(list);
+
 /** `empty` needs something that is there. That the list is missing proves nothing: an error document lacks it, too. */
 function emptyRules(
   part: ConditionPart,
   path: SettingsProblem['path'],
   { page, last, when = {} }: Around,
 ): readonly Rule[] {
-  const list = listPath(page);
+  const list = listPath(page) ?? '';
   const isDocument = part.at === '';
   // An object around the list is null where the list would be missing.
   const isAboutList = !isDocument && part.at !== undefined && `${list}/`.startsWith(`${part.at}/`);
@@ -172,7 +174,7 @@ function emptyRules(
     ],
     [
       [...path, 'at'],
-      page.format === 'xml' && isAboutList && !(part.at === list && isBelowRoot(list ?? '')),
+      page.format === 'xml' && isAboutList && !isListBelowRoot(part, list),
       'must be the element that contains the reports, inside another one than the root, which error documents often have, too',
     ],
     [
@@ -183,7 +185,7 @@ function emptyRules(
     [
       [...path],
       isAboutList && when.error === undefined && !hasLast,
-      `needs when.error${page.format === 'xml' ? '' : ', or a last that names a value,'} beside it: error documents often have nothing there, too`,
+      'needs when.error, or in JSON a last that names a value, beside it: error documents often have nothing there, too',
     ],
   ];
 }
