@@ -38,18 +38,16 @@ function failing(step: StepName, run: Functions[StepName]): Functions[StepName] 
 async function exportWithAllErrors({
   pages,
   waitsBefore,
-  iterations = iterationsPerExecution,
 }: {
   readonly pages: number;
   /** How often the service asks for a wait before this page. */
   readonly waitsBefore: (page: number) => number;
-  readonly iterations?: number;
 }) {
   const waits = new Map<number, number>();
   const bench = anExportBench({
     reports: someReports(pages),
     size: 1,
-    limits: { iterationsPerExecution: iterations, maxConsecutiveWaits },
+    limits: { iterationsPerExecution, maxConsecutiveWaits },
     script() {
       const page = bench.store.objects.size + 1;
       const count = waits.get(page) ?? 0;
@@ -88,16 +86,5 @@ describe('the history of an execution', () => {
     });
     expect(new Set(executions.map(({ status }) => status))).toEqual(new Set(['succeeded']));
     expect(Math.max(...executions.map(({ eventCount }) => eventCount))).toBeLessThan(maxHistoryEvents);
-  });
-
-  it('does not reset the count of consecutive waits when the run continues in a new execution', async () => {
-    const executions = await exportWithAllErrors({
-      pages: 3,
-      waitsBefore: (page) => (page === 2 ? maxConsecutiveWaits + 1 : 0),
-      iterations: 20,
-    });
-    expect(executions.length).toBeGreaterThan(5);
-    expect(executions.map(({ status }) => status).filter((status) => status !== 'succeeded')).toEqual(['failed']);
-    expect(executions.at(-1)).toMatchObject({ error: 'RequestRejectedError' });
   });
 });
