@@ -42,20 +42,25 @@ export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 const minExecutionTimeoutSeconds = 7 * 86_400;
 
 type ServiceLimits = Pick<ServiceSettings, 'auth' | 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>;
-type ExportLimits = Pick<ExportSettings, 'api' | 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices'>;
+type ExportLimits = Pick<
+  ExportSettings,
+  'api' | 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices' | 'parents'
+>;
 
 export interface FunctionLimitsInput {
   readonly service: ServiceLimits;
   readonly exports: readonly ExportLimits[];
 }
 
-const maxOf = (exports: readonly ExportLimits[], limit: keyof Omit<ExportLimits, 'api' | 'slices'>) =>
+const maxOf = (exports: readonly ExportLimits[], limit: keyof Omit<ExportLimits, 'api' | 'slices' | 'parents'>) =>
   Math.max(...exports.map((settings) => settings[limit]));
 
 export function functionLimits({ service, exports }: FunctionLimitsInput): FunctionLimits {
   const one = needsOf(service, exports, 1);
-  // An operator may start a bounded run with as many slices, whatever the settings of the export say.
-  const isSliceable = exports.some(({ api }) => requestDates(api).upperBound !== undefined);
+  // An operator may start a run with as many slices at the same time, whatever the settings of the export say.
+  const isSliceable = exports.some(
+    ({ api, parents }) => parents !== undefined || requestDates(api).upperBound !== undefined,
+  );
   const { storageMebibytes } = needsOf(service, exports, isSliceable ? maxParallel : 1);
   // The function begins another page while there is time for a whole one, so it uses whatever time is left.
   const hasSeveralPages = isSliceable || maxOf(exports, 'pagesPerInvocation') > 1;

@@ -315,7 +315,7 @@ export interface PageSlot {
 export interface RequestRate {
   /**
    * Waits until the next request may be sent, and must be sent at once.
-   * @throws NotYet if that is after `waitUntil`, by the monotonic clock, or in more than a minute
+   * @throws NotYet if it has to wait, until after `waitUntil`, by the monotonic clock, or for more than a minute
    */
   take(options?: { readonly waitUntil?: number | undefined; readonly signal?: AbortSignal | undefined }): Promise<void>;
   /** No request is sent for so long, at most five minutes: the service has sent a Retry-After. */

@@ -12,6 +12,7 @@ const day = 86_400;
 const sliced = { filterUntil: 'date.lt' };
 const auth = { kind: 'none' } as const;
 const several = { pagesPerInvocation: 2 };
+const ofParents = { parents: { values: ['open', 'closed'] } };
 const patient = { maxInlineWait: 240_000 };
 const waiting = { maxRetryAfter: 30 * day * 1_000 };
 
@@ -25,6 +26,7 @@ it.each<[string, { MiB?: number; service?: object; exports?: object[] }, number,
   ['waits in the state machine', { exports: [waiting] }, 121, 512, 37],
   ['several pages per invocation', { exports: [several] }, 900, 512, 7],
   ['the slices of a bounded run', { MiB: 100, service: sliced }, 900, 16 * 100 + 256, 7],
+  ['the parents of a run', { MiB: 100, exports: [ofParents] }, 900, 16 * 100 + 256, 7],
   ['several pages per slice', { MiB: 100, service: sliced, exports: [several] }, 900, 16 * 2 * 100 + 256, 7],
   ['slices as large as Lambda allows', { MiB: 1_000, service: sliced, exports: [several] }, 900, 10_240, 7],
   ['each export of the service', { MiB: 1_000, exports: [patient, waiting, several] }, 900, 2_256, 37],

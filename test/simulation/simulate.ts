@@ -265,7 +265,7 @@ function formatSummary(summary: Summary): string {
   const byKind = [...summary.faultCounts].map(([kind, count]) => `${kind} ${number(count)}`).join(', ');
   return [
     `${number(summary.histories)} histories, ${number(summary.events)} events: ${number(summary.runsPublished)} runs, ` +
-      `${number(summary.slicedRunsPublished)} of them in slices and ${number(summary.boundedRunsPublished)} bounded, published by ${number(summary.executions)} executions and ${number(summary.invocations)} invocations, ` +
+      `${number(summary.slicedRunsPublished)} of them in slices, ${number(summary.parentRunsPublished)} with parents and ${number(summary.boundedRunsPublished)} bounded, published by ${number(summary.executions)} executions and ${number(summary.invocations)} invocations, ` +
       `${number(summary.pagesStored)} pages stored`,
     `${number(faults)} faults of ${summary.faultCounts.size} kinds: ${byKind}`,
   ].join('\n');

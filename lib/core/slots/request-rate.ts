@@ -147,13 +147,14 @@ export function createRequestRate({
     },
   };
 
-  /** Takes the next place. @throws NotYet if it is more than `maxWaitMs` ahead: then none is taken */
+  /** Takes the next place. @throws NotYet if it is not free, and more than `maxWaitMs` ahead: then none is taken */
   async function reserve(maxWaitMs: number): Promise<number> {
     let place = 0;
     await change((current) => {
-      const at = now();
-      const { placeAt, taken } = nextPlace(current, limit, at + lead.ms());
-      const tooLateMs = placeAt - at - maxWaitMs;
+      const earliest = now() + lead.ms();
+      const { placeAt, taken } = nextPlace(current, limit, earliest);
+      // A free place is always taken: otherwise, invocations that have no time to wait would never send a request.
+      const tooLateMs = placeAt - earliest - Math.max(0, maxWaitMs);
       if (tooLateMs > 0) throw new NotYet('The next place of the rate is too far ahead', tooLateMs / 1_000);
       place = placeAt;
       return taken;

@@ -151,6 +151,12 @@ describe('a request', () => {
     expect(await record.read()).toEqual(before);
   });
 
+  it('takes a free place although no time is left to wait', async () => {
+    const { rate, clock } = aProcess(minutely);
+    await rate.take({ waitUntil: clock.now - 1_000 });
+    await expect(rate.take({ waitUntil: clock.now - 1_000 })).rejects.toBeInstanceOf(NotYet);
+  });
+
   it('waits for a place in an hour in the execution, not in the function', async () => {
     const { rate } = aProcess({ requests: 1, perMs: 3_600_000, burst: 1 });
     await rate.take();

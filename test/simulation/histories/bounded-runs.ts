@@ -57,7 +57,8 @@ export function scheduleBoundedRuns(
         since: instantOf(since),
         until: instantOf(since + rng.pick([4, 6, 12]) * hour + rng.pick([0, 0, 7_000])),
         ...(rng.chance(0.6) ? { parallel: Math.min(rng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4) } : {}),
-        ...(rng.chance(0.3) ? { slice: rng.pick(['PT1H', 'PT2H']) } : {}),
+        // Parents are slices without a length.
+        ...(rng.chance(0.3) && deployment.hasParents !== true ? { slice: rng.pick(['PT1H', 'PT2H']) } : {}),
       };
       const flags = kind === 'bounded-restart' ? { restart: true } : { again: kind === 'bounded-start-again' };
       time.after(at + rng.between(0, withinMs) - time.now(), () => startNow(execution, input, flags));

@@ -20,7 +20,7 @@ import { createLambda } from '../world/lambda.ts';
 import { maxClockJumpMs, type Process } from '../world/process.ts';
 import { createSimulatedService, type SimulatedService } from '../world/report-service.ts';
 import { contractApi, describedApi } from '../world/service-apis.ts';
-import { createReportTimeline } from '../world/reports.ts';
+import { createReportTimeline, ofListedParents } from '../world/reports.ts';
 import type { Command } from '../world/sdk-clients.ts';
 import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
@@ -77,6 +77,8 @@ export interface HistoryStats {
   readonly slicedRunsPublished: number;
   /** How many of `runsPublished` are bounded. */
   readonly boundedRunsPublished: number;
+  /** How many of `runsPublished` have parents. */
+  readonly parentRunsPublished: number;
   readonly maxHistoryEvents: number;
 }
 
@@ -141,6 +143,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       runsPublished: manifests.length,
       slicedRunsPublished: manifests.filter(({ slices }) => slices !== undefined).length,
       boundedRunsPublished: manifests.filter(({ bounded }) => bounded).length,
+      parentRunsPublished: manifests.filter(({ parents }) => parents !== undefined).length,
       maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
@@ -385,6 +388,7 @@ function observeExport(
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),
     redatingRng: world.rng(`dates of reports of ${label}`),
+    parentsRng: world.rng(`parents of reports of ${label}`),
     ...scenario.reports,
     intervalMs: scenario.intervalMs,
     from: start + scenario.service.skewMs,
@@ -420,5 +424,6 @@ function observeExport(
         : stepFunctions.executions.filter(({ input }) => exportOf(input) === name);
     },
   };
-  return { name, label, scenario, service, timeline, stepFunctions: own, announcedRuns };
+  const expected = ofListedParents(timeline, scenario.settings.parents?.values);
+  return { name, label, scenario, service, timeline: expected, stepFunctions: own, announcedRuns };
 }

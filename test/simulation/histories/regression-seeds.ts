@@ -124,4 +124,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
       'an invariant was too strict: a first run began two minutes before since.initial, so it ended before it began',
   },
   { seed: '9300086', pages: 12, defect: 'a Retry-After was recorded for other processes before this one knew it' },
+  {
+    seed: '98000030',
+    pages: 12,
+    defect:
+      'parents had a function for one slice, so that no time was left to wait for the rate, and no free place was taken',
+  },
 ];

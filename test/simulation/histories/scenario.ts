@@ -49,6 +49,8 @@ export interface DeploymentScenario {
   readonly endStatus?: number | undefined;
   /** Whether requests have days instead of seconds: of an API with links. */
   readonly hasDays?: boolean;
+  /** Whether each export has parents. */
+  readonly hasParents?: boolean | undefined;
   /** Named by the settings; undefined: learnt from the first run. */
   readonly rootElement?: string | undefined;
   readonly cursorIn: 'query' | 'body';
@@ -121,6 +123,8 @@ export interface ExportScenario {
     readonly changing: boolean;
     /** Whether the dates of some reports change. */
     readonly redating: boolean;
+    /** The parents that have reports, if requests have parents. */
+    readonly parents?: readonly [string, ...string[]] | undefined;
   };
 }
 
@@ -146,7 +150,9 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     inSlices(createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`)),
   );
   const api = drawApi(seed, [...contractExports, ...otherContractExports]);
-  const served = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
+  const hasParents = api !== undefined && createRng(seed, 'parents').chance(0.3);
+  const described = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
+  const served = (each: ExportScenario) => (hasParents ? addParents(seed, described(each), crowd) : described(each));
   const exports = contractExports.map(served);
   const otherExports = otherContractExports.map(served);
   const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
@@ -175,6 +181,7 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
       describedApi: api,
       endStatus: api === undefined ? undefined : drawEndStatus(seed),
       hasUpperBound,
+      hasParents,
       rootElement: api !== 'json body' && createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
     },
   };
@@ -205,6 +212,26 @@ function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, a
     ? // Nothing but the end of the document shows that it is complete.
       { ...rest, input: described, settings: { ...settings, format: 'JSON' }, service: { ...service, framing: 'none' } }
     : { ...rest, input: described, settings, service };
+}
+
+/** A list of parents, of which some have no reports. Some reports have a parent that is not in the list. */
+function addParents(seed: string, scenario: ExportScenario, crowd: Crowd | undefined): ExportScenario {
+  const { input, settings, reports } = scenario;
+  const rng = createRng(seed, `parents of ${settings.name}`);
+  const count = rng.pick([1, 2, 3, 4]);
+  const all = ['open', 'a/b & c', 'für später', 'closed'];
+  const first = rng.integerBelow(all.length);
+  const values = Array.from({ length: count }, (_, index) => all[(first + index) % all.length] ?? '');
+  const others = values.slice(1).filter(() => rng.chance(0.7));
+  const [most = ''] = values;
+  const slices = { parallel: Math.min(rng.pick([1, 2, 3]), crowd?.maxConcurrentPages ?? 3) };
+  const parents = { values };
+  return {
+    ...scenario,
+    input: { ...input, slices, parents },
+    settings: { ...settings, slices, parents },
+    reports: { ...reports, parents: [most, ...others, 'not listed'] },
+  };
 }
 
 const lengths = { PT17M: 17 * minute, PT30M: 30 * minute, PT1H: hour, PT3H: 3 * hour, PT7H: 7 * hour } as const;

@@ -59,7 +59,7 @@ export function scheduleStarts(
       const slicedRng = world.rng(`${execution}/sliced`);
       const input = {
         parallel: Math.min(slicedRng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4),
-        ...(slicedRng.chance(0.5) ? { slice: slicedRng.pick(['PT1H', 'PT4H']) } : {}),
+        ...(slicedRng.chance(0.5) && deployment.hasParents !== true ? { slice: slicedRng.pick(['PT1H', 'PT4H']) } : {}),
       };
       startAt(dueMoment, 'operator', `${execution}-sliced`, input);
     }

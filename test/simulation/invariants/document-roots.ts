@@ -17,7 +17,6 @@ import {
   stateNameIn,
   stateSortKey,
 } from './observations.ts';
-import { dependsOnUpperBound } from './slices.ts';
 
 /** The root element of all pages in XML. */
 const serviceRoot = 'reports';
@@ -72,7 +71,7 @@ export function mustKnowRoot(
   const active = stateOf(observations, stateNameIn(payload.input) ?? '')?.active;
   const isBefore = (at = Number.POSITIVE_INFINITY) => at < startedAt;
   if ([exportName, active?.run ?? ''].some((name) => isBefore(seen.rootsKnownSince.get(name)))) return true;
-  if (active === undefined || !dependsOnUpperBound(active)) return false;
+  if (active?.slices === undefined && active?.bounded === undefined) return false;
   if (service.proofs(id).some(({ page }) => page !== undefined)) return true;
   const hasPage = active.slices !== undefined && isBefore(seen.firstPagesAt.get(active.run));
   return hasPage && entriesOf(observations, exportName, active.run).length > 0;

@@ -133,7 +133,8 @@ export interface ActiveRun {
   readonly lagMs: number;
   readonly slices?: {
     readonly count: number;
-    readonly lengthMs: number;
+    /** Absent: each slice is of a parent, and has all of the period. */
+    readonly lengthMs?: number;
     readonly attempts?: Readonly<Record<string, number>>;
     readonly restarts?: Readonly<Record<string, number>>;
     readonly generation?: number;
@@ -189,6 +190,7 @@ export interface LogEntry extends Chain {
   readonly export: string;
   readonly run: string;
   readonly page: number;
+  readonly parent?: string;
   readonly key: string;
   readonly bytes: number;
   readonly sha256: string;
@@ -227,10 +229,12 @@ export interface Manifest {
     readonly bytes: number;
     readonly reports: number | null;
   }[];
+  readonly parents?: { readonly count: number; readonly withoutPages: number };
   readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
   readonly pages: readonly {
     readonly page: number;
     readonly slice?: number | undefined;
+    readonly parent?: string | undefined;
     readonly key: string;
     readonly bytes: number;
     readonly sha256: string;
@@ -273,6 +277,7 @@ export function cutsOf({ since, until, slices }: ActiveRun): readonly Bounds[] {
   const to = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
   if (slices === undefined) return [{ since: from, until: to }];
   const { count, lengthMs } = slices;
+  if (lengthMs === undefined) return Array.from({ length: count }, () => ({ since: from, until: to }));
   const firstCut = from - (from % lengthMs) + lengthMs;
   const cuts = Array.from({ length: count - 1 }, (_, index) => firstCut + index * lengthMs);
   const ends = [...cuts, to];
@@ -353,7 +358,7 @@ export const contentOf = (body: Buffer, compression: string | undefined): Buffer
 export function findServedPage(
   service: SimulatedService,
   { cursor, sha256, nextCursor }: Pick<LogEntry, 'cursor' | 'sha256' | 'nextCursor'>,
-  request: Partial<Pick<ServedPage, 'since' | 'until' | 'requestMark'>> = {},
+  request: Partial<Pick<ServedPage, 'since' | 'until' | 'parent' | 'requestMark'>> = {},
 ): ServedPage | undefined {
   const expected = Object.entries({ sha256, nextCursor, ...request });
   return service

@@ -25,11 +25,13 @@ import {
 /** A new run is cut into all of its period. The newest slice is no longer than the others. */
 export function checkCuts({ world }: Observations, name: string, active: ActiveRun): void {
   const { run, slices, since, until, startedAt } = active;
+  // Each parent has all of it.
+  if (hasParents(active)) return;
   const end = Date.parse(until ?? startedAt);
   const cuts = cutsOf(active).slice(1);
   const isOrdered = cuts.every((cut) => cut.since > Date.parse(since) && cut.since < end);
   const last = cuts.at(-1);
-  const isWhole = slices === undefined || (last !== undefined && end - last.since <= slices.lengthMs);
+  const isWhole = slices?.lengthMs === undefined || (last !== undefined && end - last.since <= slices.lengthMs);
   if (!isOrdered || !isWhole) world.violate('the slices of a run never change', `${name}: ${run} has wrong cuts`);
 }
 
@@ -142,8 +144,12 @@ export function checkSlicesRead(
   }
 }
 
-export const dependsOnUpperBound = ({ slices, bounded }: ActiveRun): boolean =>
-  slices !== undefined || bounded !== undefined;
+export const hasParents = ({ slices }: Pick<ActiveRun, 'slices'>): boolean =>
+  slices !== undefined && slices.lengthMs === undefined;
+
+/** Slices of parents have the same bounds, so that no report can be in two of them. */
+const dependsOnUpperBound = ({ slices, bounded }: ActiveRun): boolean =>
+  slices?.lengthMs !== undefined || bounded !== undefined;
 
 /** Checks a request for an empty interval. `earlier`: the responses to those that the process has sent before. */
 export function checkProof(
@@ -194,7 +200,7 @@ export function checkFirstPage(
 /** The ends of the first slice and, of three or more, the last but one: they prove upper and lower bound. */
 function provenInstants(run: ActiveRun): readonly number[] {
   const cuts = cutsOf(run);
-  const ends = cuts.length > 2 ? [cuts[0], cuts.at(-2)] : [cuts[0]];
+  const ends = cuts.length > 2 && !hasParents(run) ? [cuts[0], cuts.at(-2)] : [cuts[0]];
   return ends.flatMap((cut) => cut?.until ?? []);
 }
 

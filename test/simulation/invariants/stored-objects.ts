@@ -28,7 +28,7 @@ import {
   summaryKeyBeside,
 } from './observations.ts';
 import { isPageInXml } from './document-roots.ts';
-import { chainOfKey, isOfEarlierAttempt, mayBeMisplaced } from './slices.ts';
+import { chainOfKey, hasParents, isOfEarlierAttempt, mayBeMisplaced } from './slices.ts';
 
 export function checkObject(
   observations: Observations,
@@ -142,8 +142,9 @@ function checkManifest(
   key: string,
   { body }: StoredObject,
 ): void {
-  const { name, service } = observed;
+  const { name, service, scenario } = observed;
   const { world, prefix, runs } = observations;
+  const parents = scenario.settings.parents?.values ?? [];
   const manifest = JSON.parse(body.toString()) as Manifest;
   const run = runs.get(manifest.run);
   const chains = chainsOf(observations, manifest.run).map((chain) =>
@@ -155,10 +156,15 @@ function checkManifest(
   }
   const entries = chains.flat();
   const listed = JSON.stringify(manifest.pages.map(manifestFields));
-  const logged = JSON.stringify(entries.map((entry, index) => manifestFields({ ...entry, page: index + 1 })));
+  const expected = chains.flatMap((chain, index) => chain.map((entry) => ({ ...entry, parent: parents[index] })));
+  const logged = JSON.stringify(expected.map((entry, index) => manifestFields({ ...entry, page: index + 1 })));
   const cuts = cutsOf(run);
   const slices = cuts.map((bounds, index) => sliceFields(bounds, chains[index] ?? []));
-  if (listed !== logged || (run.slices !== undefined && !isDeepStrictEqual(manifest.slices, slices))) {
+  const parts = hasParents(run)
+    ? { parents: { count: parents.length, withoutPages: chains.filter(({ length }) => length === 0).length } }
+    : { slices: run.slices && slices };
+  const isOfParts = isDeepStrictEqual([manifest.slices, manifest.parents], [parts.slices, parts.parents]);
+  if (listed !== logged || !isOfParts) {
     world.violate('a manifest lists exactly the page log of its run', key);
   }
   const { since, until, bounded } = manifest;
@@ -168,6 +174,7 @@ function checkManifest(
 
   const servedSlices = chains.map((chain, index): ServedSlice => {
     const bounds = requestedBounds(cuts[index] ?? { since: 0, until: 0 }, run, observed);
+    const parent = parents[index];
     const pages: ServedPage[] = [];
     for (const entry of chain) {
       const label = `${key}: page ${entry.page} of slice ${index + 1}`;
@@ -175,14 +182,14 @@ function checkManifest(
         world.violate('a manifest lists stored pages only', label);
       }
       const requestMark = seen.requestMarks.get(manifest.run);
-      const page = findServedPage(service, entry, bounds);
+      const page = findServedPage(service, entry, { ...bounds, parent });
       if (findServedPage(service, entry) === undefined) world.violate('a page is stored byte for byte', label);
       else if (page === undefined) world.violate('a run requests what its manifest states', label);
-      else if (findServedPage(service, entry, { ...bounds, requestMark }) === undefined) {
+      else if (findServedPage(service, entry, { ...bounds, parent, requestMark }) === undefined) {
         world.violate('every page of a published run is requested as the run is', label);
       } else pages.push(page);
     }
-    return { bounds, pages };
+    return { bounds, parent, pages };
   });
   const served = servedSlices.flatMap(({ pages }) => pages);
   const folder = key.slice(0, key.lastIndexOf('/'));
@@ -214,8 +221,9 @@ function checkManifest(
 
 /** The fields that a manifest repeats from the page log. */
 function manifestFields(listed: Manifest['pages'][number]) {
-  const { page, slice, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes } = listed;
-  return { page, slice, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes };
+  const { page, slice, parent, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes } =
+    listed;
+  return { page, slice, parent, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes };
 }
 
 /** The slice with these pages in a manifest. */
@@ -231,9 +239,10 @@ function sliceFields({ since, until }: Bounds, entries: readonly LogEntry[]) {
   };
 }
 
-/** The pages of a slice of a published run, and the bounds with which they were requested. */
+/** The pages of a slice of a published run, and the bounds and the parent with which they were requested. */
 interface ServedSlice {
   readonly bounds: Bounds;
+  readonly parent: string | undefined;
   readonly pages: readonly ServedPage[];
 }
 
@@ -261,12 +270,12 @@ function checkReports(
       ids.add(report.id);
     }
   }
-  for (const { bounds, pages } of slices) {
+  for (const { bounds, parent, pages } of slices) {
     const [first] = pages;
     const last = pages.at(-1);
     if (first === undefined || last === undefined) continue;
     const missing = timeline
-      .matching(bounds.since, first.asOf)
+      .matching(bounds.since, first.asOf, parent)
       .filter(({ date, goneAt }) => date < bounds.until && (goneAt === undefined || goneAt > last.asOf))
       .filter(({ id }) => !ids.has(id));
     if (missing.length > 0) {

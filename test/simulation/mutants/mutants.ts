@@ -484,6 +484,26 @@ export const mutants: readonly Mutant[] = [
     faults: inStore((store) => ({ putDocument: (key, chunks) => store.putDocument(key, withOtherSizes(chunks)) })),
   },
 
+  // Parents
+  {
+    name: 'the pages of each parent are requested with the last one',
+    violates: 'a run requests what its manifest states',
+    faults: inPorts(
+      ({ service, definition: { parents } }) => ({
+        service: { fetch: (request, sent) => service.fetch({ ...request, parent: parents?.values.at(-1) }, sent) },
+      }),
+      ['ExportPage'],
+    ),
+  },
+  {
+    name: 'the parents of a manifest are in another order',
+    violates: 'a manifest lists exactly the page log of its run',
+    faults: inSettings(
+      ({ parents }) => ({ parents: parents && { values: parents.values.toReversed() } }),
+      'ExportPage',
+    ),
+  },
+
   // The document root
   {
     name: 'the root element of a page is not compared',

@@ -70,7 +70,13 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     const compresses = deployment.compresses && world.rng(`${label}compression of version ${number}`).chance(0.6);
     const parsed = inputs.map((each) => exportSettingsSchema.parse(each));
     const unmarked = deployedSettings(deployment, inputs, compresses ? 'gzip' : undefined);
-    const settings = requestMark === undefined ? unmarked : markRequests(world.rng(requestMark), unmarked, requestMark);
+    const changesParents = requestMark !== undefined && world.rng(`${requestMark}/parents`).chance(0.5);
+    const settings =
+      requestMark === undefined
+        ? unmarked
+        : changesParents && deployment.hasParents === true
+          ? changeParents(unmarked, requestMark)
+          : markRequests(world.rng(requestMark), unmarked, requestMark);
     const { timeoutSeconds } = functionLimits(settings);
     const definition = stateMachine({
       functions: byStep((step: StepName) => step),
@@ -179,7 +185,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
 /** What may change while a run is unfinished. Another filter or size may not: the next start would be refused. */
 function changeSettings(rng: Rng, input: ExportInput): ExportInput {
   const hasWatermark = input.since === undefined || !('lookbackWindow' in input.since);
-  return {
+  const changed = {
     ...input,
     publishEmptyRuns: rng.chance(0.5),
     iterationsPerExecution: rng.pick([1, 2, 3, 5, 150]),
@@ -192,7 +198,9 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
     ...(input.slices === undefined
       ? {}
       : { slices: rng.pick([input.slices, { ...input.slices, length: 'PT2H' }, { length: 'PT40M' }]) }),
-  };
+  } as const;
+  // Parents are slices without a length.
+  return input.parents === undefined ? changed : { ...changed, slices: { parallel: rng.pick([1, 2]) } };
 }
 
 /** Puts the mark into a header, the filter, or the description of the API. */
@@ -212,6 +220,12 @@ function markRequests(rng: Rng, settings: FunctionSettings, mark: string): Funct
   });
   return { ...settings, exports: marked };
 }
+
+/** The mark comes first in the list, so that each value is that of another slice. */
+const changeParents = ({ exports, ...settings }: FunctionSettings, mark: string): FunctionSettings => ({
+  ...settings,
+  exports: exports.map((each) => ({ ...each, parents: { values: [mark, ...(each.parents?.values ?? [])] } })),
+});
 
 function shuffle<Item>(rng: Rng, items: readonly Item[]): Item[] {
   return items

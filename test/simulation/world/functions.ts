@@ -93,13 +93,20 @@ export function writtenService({
   rootElement,
   hasDays,
   endStatus,
+  hasParents,
 }: DeploymentScenario): object {
   const send = { [`X-${vendor}-API-KEY`]: apiKeyField === '' ? '{secret}' : `{secret.${apiKeyField}}` };
   return {
     baseUrl,
     ...(describedApi === undefined
       ? { vendor, send, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
-      : { api: descriptionOf(describedApi, { kind: 'key', send }, { cursorIn, hasUpperBound, hasDays, endStatus }) }),
+      : {
+          api: descriptionOf(
+            describedApi,
+            { kind: 'key', send },
+            { cursorIn, hasUpperBound, hasDays, endStatus, hasParents },
+          ),
+        }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(rate === undefined
       ? {}

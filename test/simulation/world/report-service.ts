@@ -54,6 +54,8 @@ export interface ServedPage {
   readonly upperBounds: UpperBounds;
   /** The mark of the version whose request it was (`Version.requestMark`). */
   readonly requestMark: string | undefined;
+  /** The value of `{parent}` in the request. */
+  readonly parent: string | undefined;
 }
 
 /** The response to a request for the empty interval at `at`. */
@@ -225,7 +227,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
 
   function createPage(
     request: ServiceRequest,
-    { filter, size = pageSize, cursor }: ExportRequest,
+    { filter, size = pageSize, cursor, parent }: ExportRequest,
     position: CursorPosition | undefined,
     rng: Rng,
     query: string,
@@ -236,7 +238,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const until = lt === undefined ? Number.POSITIVE_INFINITY : Date.parse(lt);
     const upperBounds = options.upperBoundsAt(world.time.now());
     const end = upperBounds === 'ignored' ? Number.POSITIVE_INFINITY : until + (upperBounds === 'included' ? 1 : 0);
-    const matching = timeline.matching(since, asOf).filter(({ date }) => date < end);
+    const matching = timeline.matching(since, asOf, parent).filter(({ date }) => date < end);
     const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
     if (cursor !== null && remaining.length === 0 && options.endStatus !== undefined) {
       ended.add(cursor);
@@ -275,7 +277,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     };
     const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
     const requestMark = /other-request-[\w.-]+/.exec(JSON.stringify(request))?.[0];
-    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, upperBounds, requestMark };
+    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, upperBounds, requestMark, parent };
     served.set(cursor, [...(served.get(cursor) ?? []), page]);
     return { content, page };
   }

@@ -13,13 +13,15 @@ export interface SimulatedReport {
   readonly goneAt: number | undefined;
   /** Whether its date changes: it disappears at the moment at which another report with the same ID becomes visible. */
   readonly isRedated?: boolean;
+  /** What `{parent}` must be in requests for it, if the requests have parents. */
+  readonly parent?: string | undefined;
 }
 
 export interface ReportTimeline {
   /** In the service's order: by date, then by ordinal. */
   readonly reports: readonly SimulatedReport[];
-  /** The reports dated at or after `since` that are visible at `at`, in order. */
-  matching(since: number, at: number): readonly SimulatedReport[];
+  /** The reports dated at or after `since` that are visible at `at`, in order. `parent`: only those of this value. */
+  matching(since: number, at: number, parent?: string): readonly SimulatedReport[];
 }
 
 export interface ReportTimelineOptions {
@@ -40,11 +42,14 @@ export interface ReportTimelineOptions {
   readonly redating: boolean;
   /** Decides what `redating` brings: its own generator, so that the other reports stay the same. */
   readonly redatingRng: Rng;
+  /** The parents that have reports, and the generator that chooses that of each. */
+  readonly parents?: readonly [string, ...string[]] | undefined;
+  readonly parentsRng: Rng;
 }
 
 export function createReportTimeline(options: ReportTimelineOptions): ReportTimeline {
   const { rng, backlog, arriving, from, until, intervalMs, maxBackdatingMs, changing } = options;
-  const { redating, redatingRng } = options;
+  const { redating, redatingRng, parents, parentsRng } = options;
   const day = 86_400_000;
   const scheduledStarts = Math.floor((until - from) / intervalMs);
   const justAfterAStart = (by = rng) =>
@@ -68,20 +73,34 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
       visibleAt,
       revisedAt: changes ? visibleAt + rng.between(0, day / 4) : undefined,
       goneAt: changes && rng.chance(0.5) ? visibleAt + rng.between(0, day / 4) : undefined,
+      // Half of them have the first one, so that it has several pages.
+      parent: parents && (parentsRng.chance(0.5) ? parents[0] : parentsRng.pick(parents)),
     };
   });
   const all = redating
     ? created.flatMap((report) => redate(report, redatingRng, () => justAfterAStart(redatingRng)))
     : created;
   const reports = all.sort((one, other) => one.date - other.date || one.ordinal - other.ordinal);
+  return timelineOf(reports);
+}
+
+function timelineOf(reports: readonly SimulatedReport[]): ReportTimeline {
   return {
     reports,
-    matching: (since, at) =>
+    matching: (since, at, parent) =>
       reports.filter(
-        ({ date, visibleAt, goneAt }) => date >= since && visibleAt <= at && (goneAt === undefined || goneAt > at),
+        ({ date, visibleAt, goneAt, parent: own }) =>
+          date >= since &&
+          visibleAt <= at &&
+          (goneAt === undefined || goneAt > at) &&
+          (parent === undefined || parent === own),
       ),
   };
 }
+
+/** Without the reports of parents that are not in the list of the export. */
+export const ofListedParents = (timeline: ReportTimeline, values: readonly string[] | undefined): ReportTimeline =>
+  values === undefined ? timeline : timelineOf(timeline.reports.filter(({ parent = '' }) => values.includes(parent)));
 
 /** The report, or two for one whose date changes while a run may be under way, by up to a day. */
 function redate(report: SimulatedReport, rng: Rng, moment: () => number): readonly SimulatedReport[] {

@@ -15,6 +15,7 @@ export type DescribedApi = 'link' | 'xml body' | 'json body';
 export interface ExportRequest {
   readonly filter: { readonly date: { readonly gte: string; readonly lt?: string } };
   readonly size?: number | undefined;
+  readonly parent?: string | undefined;
   readonly cursor: string | null;
 }
 
@@ -58,7 +59,8 @@ export function descriptionOf(
     hasUpperBound,
     hasDays,
     endStatus,
-  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus'>,
+    hasParents,
+  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus' | 'hasParents'>,
 ): ApiProps {
   /** With the condition for a page that is the last one by itself. */
   const lastOr = (page: ConditionPart) =>
@@ -66,12 +68,14 @@ export function descriptionOf(
       ? undefined
       : [page, endStatus === 204 ? { status: 204 } : { status: endStatus, ...endOfPages }];
   const xml = { format: 'xml', reports: '/reports/report' } as const;
+  const parent: { readonly [name: string]: string } = hasParents === true ? { parent: '{parent}' } : {};
   if (api === 'link') {
     const query = {
       since: '{since}',
       ...(hasUpperBound ? { until: '{until}' } : {}),
       type: '{filter.type}',
       size: '{size}',
+      ...parent,
     };
     return {
       request: { path, query },
@@ -85,7 +89,7 @@ export function descriptionOf(
   const filter = { date: { gte: '{since}', ...(hasUpperBound ? { lt: '{until}' } : {}) }, other: '{filter}' };
   const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };
   return {
-    request: { method: 'POST', path, body: { filter, format: 'ANY', container: 'NONE', size: '{size}' } },
+    request: { method: 'POST', path, body: { filter, format: 'ANY', container: 'NONE', size: '{size}', ...parent } },
     auth,
     ...(api === 'xml body'
       ? {
@@ -125,13 +129,16 @@ function readGet({ method, path: target, body }: ServiceRequest): ExportRequest 
   if (method !== 'GET' || pathname !== path || body !== '' || Number.isNaN(Date.parse(since))) {
     return `unexpected ${method} ${target} ${body}`;
   }
-  const [size, type, until] = ['size', 'type', 'until'].map((name) => searchParams.get(name) ?? undefined);
+  const [size, type, until, parent] = ['size', 'type', 'until', 'parent'].map(
+    (name) => searchParams.get(name) ?? undefined,
+  );
   return {
     filter: {
       date: { gte: since, ...(until === undefined ? {} : { lt: until }) },
       ...(type === undefined ? {} : { type }),
     },
     ...(size === undefined ? {} : { size: Number(size) }),
+    ...(parent === undefined ? {} : { parent }),
     cursor: searchParams.has('cursor') ? target : null,
   };
 }
