@@ -22,7 +22,8 @@ export const placeholderPattern = /\{(\+?[A-Za-z][\w.-]*)\}/g;
 
 /** The names in a text: `since` and `filter.type`. */
 export const placeholdersIn = (template: string): readonly string[] =>
-  [...template.matchAll(placeholderPattern)].map(([, name = '']) => name);
+  // Most texts have none, and each request looks.
+  !template.includes('{') ? [] : [...template.matchAll(placeholderPattern)].map(([, name = '']) => name);
 
 export const vendorAdvice = 'Ask the vendor for a cursor, which the response contains and the next request sends back';
 export const countAdvice =

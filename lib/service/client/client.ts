@@ -68,6 +68,17 @@ export function serviceClient(
   return { ...client.describedBy(api), [Symbol.asyncDispose]: () => client[Symbol.asyncDispose]() };
 }
 
+interface Described {
+  readonly api: Description;
+  /** Loaded with the first request. */
+  readonly pageCheck: () => ReturnType<typeof loadPageCheck>;
+}
+
+function withPageCheck(api: Description): Described {
+  let loaded: ReturnType<typeof loadPageCheck> | undefined;
+  return { api, pageCheck: () => (loaded ??= loadPageCheck(api)) };
+}
+
 export function createServiceClient(
   settings: ClientSettings,
   { apiKey, network = directNetwork, clock, createPool, createGunzip }: ClientOptions,
@@ -80,12 +91,12 @@ export function createServiceClient(
   const credentials = createCredentials(auth, apiKey, { ...connection, base, recentKeys, headerSettings: settings });
   const throttle = createThrottle(clock);
 
-  async function fetch(api: Description, request: PageRequest, options: FetchOptions): Promise<Received> {
+  async function fetch({ api, pageCheck }: Described, request: PageRequest, options: FetchOptions): Promise<Received> {
     const { signal } = options;
     signal?.throwIfAborted();
     using exchange = exchanges.begin(request.label, signal);
     await throttle.pass(exchange.context, signal);
-    const createCheck = await loadPageCheck(api);
+    const createCheck = await pageCheck();
     const parts = httpRequest(base, api, request, settings);
     const page: RequestedPage = {
       api,
@@ -109,10 +120,9 @@ export function createServiceClient(
     });
     const assertNoError = (found: Reaction, facts: PageFacts, excerpt: string) => {
       if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
-      const error = errorOfReaction(context, found, facts, { requested: describeRequest(), excerpt });
-      if (error === undefined) return;
-      if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
-      throw error;
+      const error = errorOfReaction(context, found, facts, { requested: describeRequest, excerpt });
+      if (error !== undefined && error.retryAfterSeconds === undefined) signal?.throwIfAborted();
+      if (error !== undefined) throw error;
     };
     const { response, reaction } = answer;
     assertNoError(reaction, answer.facts, answer.excerpt);
@@ -134,7 +144,10 @@ export function createServiceClient(
   }
 
   return {
-    describedBy: (api) => ({ fetch: (request, options) => fetch(api, request, options) }),
+    describedBy(api) {
+      const described = withPageCheck(api);
+      return { fetch: (request, options) => fetch(described, request, options) };
+    },
     [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), credentials.destroy()]).then(() => {}),
   };
 }

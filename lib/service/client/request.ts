@@ -85,45 +85,64 @@ const wholeCursor = 'cursor as a value';
 const cursorAsValue = (api: Description, cursor: string): JsonValue =>
   formOfNext(api) === 'json' ? (parseExactly(cursor) as JsonValue) : decodeText(cursor);
 
-/** The value of each placeholder. */
-type Values = Readonly<Record<string, JsonValue | undefined>>;
+/** The value of a placeholder. Dates are written only where they are sent. */
+type ValueOf = (name: string) => JsonValue | undefined;
 
-function valuesOf(api: Description, { request, since, until: bound, begunAt, parent, cursor }: PageRequest): Values {
-  const { size, format, container, filter } = request;
+function valuesOf(api: Description, request: PageRequest): ValueOf {
+  const { since, cursor, parent } = request;
+  const { filter, size, format, container } = request.request;
+  const others = new Map<string, JsonValue | undefined>([
+    ...Object.entries({ size, format, container }),
+    ...Object.entries(filter).map(([name, value]) => [`filter.${name}`, value] as const),
+  ]);
   // A placeholder must have a value.
-  const end = bound ?? begunAt;
-  const until = writeDate(api.dates, 'until', end);
-  const whole = filterOf(request, since);
-  return {
-    since: writeDate(api.dates, 'since', since),
-    'since-1': writeDate(api.dates, 'since', since, -1),
-    until,
-    'until-1': writeDate(api.dates, 'until', end, -1),
-    size,
-    format,
-    container,
-    parent,
-    '+parent': parent,
-    cursor: cursor === null ? undefined : decodeText(cursor),
-    [wholeCursor]: cursor === null ? undefined : cursorAsValue(api, cursor),
-    filter: bound === undefined || api.filterUntil === undefined ? whole : filterBefore(whole, api.filterUntil, until),
-    ...Object.fromEntries(Object.entries(filter).map(([name, value]) => [`filter.${name}`, value])),
+  const until = request.until ?? request.begunAt;
+  return (name) => {
+    switch (name) {
+      case 'since':
+        return writeDate(api.dates, 'since', since);
+      case 'since-1':
+        return writeDate(api.dates, 'since', since, -1);
+      case 'until':
+        return writeDate(api.dates, 'until', until);
+      case 'until-1':
+        return writeDate(api.dates, 'until', until, -1);
+      case 'parent':
+      case '+parent':
+        return parent;
+      case 'cursor':
+        return cursor === null ? undefined : decodeText(cursor);
+      case wholeCursor:
+        return cursor === null ? undefined : cursorAsValue(api, cursor);
+      case 'filter':
+        return wholeFilter(api, request);
+      default:
+        return others.get(name);
+    }
   };
+}
+
+function wholeFilter({ dates, filterUntil }: Description, { request, since, until }: PageRequest): JsonObject {
+  const whole = filterOf(request, since);
+  return until === undefined || filterUntil === undefined
+    ? whole
+    : filterBefore(whole, filterUntil, writeDate(dates, 'until', until));
 }
 
 /** The text with its placeholders replaced; undefined if one has no value. */
 function render(
   template: string,
-  values: Values,
+  valueOf: ValueOf,
   encode: (text: string) => string = (text) => text,
 ): string | undefined {
-  const names = placeholdersIn(template);
-  if (names.some((name) => values[name] === undefined)) {
+  const values = new Map(placeholdersIn(template).map((name) => [name, valueOf(name)]));
+  const names = [...values.keys()];
+  if (names.some((name) => values.get(name) === undefined)) {
     // Without its lower bound, a request would select everything.
     return names.some((name) => /^(since|until)/.test(name)) ? missing(template) : undefined;
   }
   return template.replaceAll(placeholderPattern, (_, name: string) => {
-    const value = values[name];
+    const value = values.get(name);
     if (name === '+parent' && typeof value === 'string') return value.split('/').map(encode).join('/');
     if (typeof value !== 'object') return encode(String(value));
     const message = `${name}: must be text, a number or a boolean, as it is part of a text in api.request`;
@@ -137,16 +156,16 @@ function missing(template: string): never {
 }
 
 /** The query of GraphQL has braces of its own. */
-const fillBody = (body: JsonObject, values: Values): JsonValue | undefined =>
+const fillBody = (body: JsonObject, values: ValueOf): JsonValue | undefined =>
   isGraphql(body)
     ? { ...(fill({ ...body, query: '' }, values) as JsonObject), query: body.query ?? '' }
     : fill(body, values);
 
 /** `template` with its placeholders replaced. A field without a value is left out. */
-function fill(template: JsonValue, values: Values): JsonValue | undefined {
+function fill(template: JsonValue, values: ValueOf): JsonValue | undefined {
   if (typeof template === 'string') {
     const [, name] = /^\{([A-Za-z][\w.-]*)\}$/.exec(template) ?? [];
-    return name === undefined ? render(template, values) : values[name === 'cursor' ? wholeCursor : name];
+    return name === undefined ? render(template, values) : values(name === 'cursor' ? wholeCursor : name);
   }
   if (typeof template !== 'object' || template === null) return template;
   if (Array.isArray(template)) {

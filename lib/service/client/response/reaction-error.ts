@@ -12,7 +12,7 @@ export function errorOfReaction(
   context: ErrorContext,
   reaction: Reaction,
   facts: PageFacts,
-  { requested, excerpt }: { readonly requested: Requested; readonly excerpt: string },
+  { requested, excerpt }: { readonly requested: () => Requested; readonly excerpt: string },
 ): ExportError | undefined {
   const response = { statusCode: facts.status, headers: { location: facts.header('location') } };
   switch (reaction.kind) {
@@ -24,8 +24,8 @@ export function errorOfReaction(
       return throttledError(context, response, reaction.seconds, excerpt);
     case 'credentials':
       return reaction.part === undefined
-        ? statusError(context, response, requested, excerpt)
-        : rejectedTokenError(context, requested, describe(reaction.part, facts));
+        ? statusError(context, response, requested(), excerpt)
+        : rejectedTokenError(context, requested(), describe(reaction.part, facts));
     case 'cursorExpired': {
       const reason = `its response for ${context.label} has ${describe(reaction.part, facts)}`;
       return failure(context, 'CursorRejectedError', `${context.server.name} no longer accepts the cursor: ${reason}`);
@@ -36,7 +36,7 @@ export function errorOfReaction(
       return contractError(context, `it reports an error: ${describe(reaction.part, facts)}${response}`);
     }
     case 'status':
-      return statusError(context, response, requested, excerpt);
+      return statusError(context, response, requested(), excerpt);
   }
 }
 
