@@ -5,7 +5,7 @@
 
 import { existsSync, globSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
@@ -81,8 +81,8 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
   let writer = create ? openForWriting(file) : undefined;
   const run: StateFile['run'] = (sql, ...values) => {
     writer ??= openForWriting(file);
-    const { database } = writer;
-    return withSqliteErrors(file, () => database.prepare(sql).run(...values)).changes === 1;
+    const { prepare } = writer;
+    return withSqliteErrors(file, () => prepare(sql).run(...values)).changes === 1;
   };
   const close = () => {
     if (writer === undefined) return;
@@ -95,8 +95,8 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
     file,
     all(sql, ...values) {
       if (writer === undefined) return readFrom(file, sql, values);
-      const { database } = writer;
-      return withSqliteErrors(file, () => database.prepare(sql).all(...values));
+      const { prepare } = writer;
+      return withSqliteErrors(file, () => prepare(sql).all(...values));
     },
     run,
     async write(sql, ...values) {
@@ -109,8 +109,24 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
   };
 }
 
+interface Writer {
+  readonly database: DatabaseSync;
+  readonly prepare: (sql: string) => StatementSync;
+  readonly walSync: WalSync;
+}
+
+/** Prepares each statement once: the same few are executed for every page. */
+function preparedIn(database: DatabaseSync): Writer['prepare'] {
+  const prepared = new Map<string, StatementSync>();
+  return (sql) => {
+    const statement = prepared.get(sql) ?? database.prepare(sql);
+    prepared.set(sql, statement);
+    return statement;
+  };
+}
+
 /** Opens `file` for writing, and creates it, its directory and its tables if needed. */
-function openForWriting(file: string): { readonly database: DatabaseSync; readonly walSync: WalSync } {
+function openForWriting(file: string): Writer {
   const directory = resolve(dirname(file));
   createDirectoryDurably(directory, directory);
   return withSqliteErrors(file, () => {
@@ -127,7 +143,7 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
       } else assertFormat(database, file);
       database.exec('COMMIT');
       enableWal(database);
-      return { database, walSync: openWalSync(database, file) };
+      return { database, prepare: preparedIn(database), walSync: openWalSync(database, file) };
     } catch (error) {
       database.close();
       throw error;
