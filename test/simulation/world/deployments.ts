@@ -199,8 +199,9 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
       ? {}
       : { slices: rng.pick([input.slices, { ...input.slices, length: 'PT2H' }, { length: 'PT40M' }]) }),
   } as const;
-  // Parents are slices without a length.
-  return input.parents === undefined ? changed : { ...changed, slices: { parallel: rng.pick([1, 2]) } };
+  // Parents are slices without a length. Fewer at the same time than at first are within maxConcurrentPages, too.
+  const parallel = Math.min(rng.pick([1, 2]), input.slices?.parallel ?? 1);
+  return input.parents === undefined ? changed : { ...changed, slices: { parallel } };
 }
 
 /** Puts the mark into a header, the filter, or the description of the API. */
