@@ -226,6 +226,7 @@ const parentValue = checkedText((value) => {
   if (value === '') return 'must not be empty';
   if (value.length > 1_000) return 'must have at most 1,000 characters';
   if (/\p{Cc}/u.test(value)) return 'must not have control characters';
+  if (!value.isWellFormed()) return 'must be Unicode: it has half of a surrogate pair';
   return value.split('/').some((part) => part === '.' || part === '..')
     ? 'must not be . or .., nor have it between slashes: the request would lead to another path'
     : undefined;
@@ -413,7 +414,9 @@ function findParentProblems(
 ): readonly SettingsProblem[] {
   const further = 'request' in next && next.request !== undefined ? next.request : {};
   const isUsed = usesParent(request) || usesParent(further);
-  const needsAscii = Object.values(request.headers ?? {}).some((value) => value.includes('{parent}'));
+  const needsAscii = [request, further].some(({ headers = {} }) =>
+    Object.values(headers).some((value) => value.includes('{parent}')),
+  );
   const isAscii = (value: string) => /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value);
   return findBroken([
     [
