@@ -426,7 +426,7 @@ function findParentProblems(
     ],
     [
       ['parents'],
-      parents !== undefined && described !== undefined && !isUsed,
+      parents !== undefined && described !== undefined && !usesParent(request),
       'has no effect: api.request has no placeholder {parent}, so each value would export the same',
     ],
     [['parents'], parents === undefined && isUsed, 'is required: api.request has the placeholder {parent}'],
