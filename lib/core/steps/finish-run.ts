@@ -84,7 +84,11 @@ async function complete(deps: FinishRunDependencies, command: FinishRunCommand):
 
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   const { store, log } = deps;
-  const { run, content } = await setCompletion(deps, command);
+  const { run, content } = await setCompletion(deps, command).catch(async (error: unknown) => {
+    // The record of the run's progress named slices as complete that are not.
+    if (error instanceof MissingSlices) await discardProgress(deps, command);
+    throw error;
+  });
   const { completion } = run;
   const manifest = manifestKey(run);
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, content.placed), log));
@@ -166,19 +170,24 @@ async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
   const restarted = Object.keys(run.slices?.attempts ?? {});
   for (const slice of restarted) {
     if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
-    throw new ExportError(
+    throw new MissingSlices(
       'CursorRejectedError',
       `Another invocation has started slice ${slice} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
         'The next start exports the rest of it',
     );
   }
-  const problem =
-    run.slices === undefined ? 'is empty' : `has the last pages of ${content.complete} of ${count} slices`;
-  throw new ExportError(
+  const logName = `The page log of run ${run.run} of export ${run.export}`;
+  if (run.slices === undefined)
+    throw new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
+  throw new MissingSlices(
     'PageConflictError',
-    `The page log of run ${run.run} of export ${run.export} ${problem}. The run is not published`,
+    `${logName} has the last pages of ${content.complete} of ${count} slices. The run is not published. ` +
+      'The next start looks for the others',
   );
 }
+
+/** Slices have no last page. */
+class MissingSlices extends ExportError {}
 
 interface ReadChain {
   readonly first: LogEntry;
@@ -214,6 +223,15 @@ function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, sl
     const generation = generationOf(run.slices) + 1;
     const slices = { ...run.slices, generation, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
     return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
+  });
+}
+
+/** Makes the next start read from the page log which slices are complete. */
+function discardProgress(deps: FinishRunDependencies, command: FinishRunCommand): Promise<void> {
+  return updateOwnedRun<void>(deps, command, (run, state) => {
+    if (run.slices === undefined) return { result: undefined };
+    const slices = { ...run.slices, generation: generationOf(run.slices) + 1 };
+    return { change: { ...state, active: { ...run, slices } }, result: undefined };
   });
 }
 

@@ -192,6 +192,24 @@ describe('a run with many slices', () => {
     expect(reportIdsOf(bench, result.manifest)).toEqual(someReports(40).map(({ id }) => id));
   });
 
+  it('is exported completely although a record of its progress claims too much', async () => {
+    let isDown = true;
+    const bench = anExportBench({
+      reports: someReports(4),
+      script: failing('RequestRejectedError', (slice) => isDown && slice === 3),
+    });
+    const input = minutes(4);
+    failed(await bench.start(input));
+    isDown = false;
+    const record = bench.log.progress(boundedStateName(bench.deps.definition.name, { since, until: at(input.until) }));
+    const stored = await record.read();
+    if (stored.content === undefined) throw new Error('the run has recorded no progress');
+    await record.replace(stored, { ...stored.content, begun: 4, open: [], setAside: [], failures: [] });
+    expect(failed(await bench.start(input)).error).toBe('PageConflictError');
+    const result = completed(await bench.start(input));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(someReports(4).map(({ id }) => id));
+  });
+
   it('walks slices that were set aside once no other is left to begin', async () => {
     const seen: number[] = [];
     let isDown = true;
