@@ -66,3 +66,12 @@ export function createSlots(limit: number) {
     },
   };
 }
+
+/**
+ * Resolves when `operation` calls back without an error. For operations of every page: a function that is made by
+ * `promisify` for each call takes as long as the call.
+ */
+export const settled = (operation: (callback: (error: Error | null) => void) => void): Promise<void> =>
+  new Promise((resolve, reject) => {
+    operation((error) => (error === null ? resolve() : reject(error)));
+  });

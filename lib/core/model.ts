@@ -585,7 +585,7 @@ const endEntrySchema = z.object({
   /** The cursor of the request. */
   cursor: z.nullable(cursor),
   loggedAt: instant,
-  /** Those of the page before. */
+  /** The totals after the page before. */
   totals: entryTotals,
   serviceTime: z.nullable(instant),
   documentRoot: z.nullable(documentRoot),
@@ -608,10 +608,10 @@ export type CycleState = NonNullable<PageEntry['cycle']>;
 const setAsideSchema = z.object({ slice: ordinal, error: text, message: text });
 export type SetAsideSlice = Stored<typeof setAsideSchema>;
 
-/** What is known of the slices of a run, beside its state. It may be out of date. */
+/** The progress of a run's slices, in a record beside its state. It may be out of date. */
 export const progressSchema = z.object({
   run: runId,
-  /** Of the run's slices. With another one, the record does not count. */
+  /** The generation of the run's slices. With another one, the record does not count. */
   generation: count,
   /** No slice with a higher number had begun. */
   begun: count,

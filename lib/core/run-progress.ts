@@ -1,8 +1,8 @@
 /**
  * How far a run has come: the newest log entry of each slice that is not complete, and the totals of the others.
  *
- * What is known of a run with several slices is kept in a record beside the state, so that nothing reads the log of
- * every slice. The record may be out of date: then slices that it calls open are complete, or slices after `begun` have
+ * A run with several slices has a record of its progress beside the state, so that nothing reads the log of every
+ * slice. The record may be out of date: then slices that it calls open are complete, or slices after `begun` have
  * begun. So both are read.
  */
 
@@ -43,14 +43,14 @@ type RunTotals = ProgressRecord['done'];
 /** Which open slices have failed, and why. */
 type Failed = Pick<ProgressRecord, 'setAside' | 'failures'>;
 
-/** What is known of the complete slices. */
+/** The part of the record about complete slices. */
 type Known = Omit<ProgressRecord, 'run' | 'generation' | 'open' | keyof Failed>;
 
 export interface RunProgress extends Known, Failed {
   /** The slices up to `begun` that are not complete, the oldest first. */
   readonly open: readonly OpenSlice[];
   readonly counts: SliceCounts;
-  /** Of all slices. */
+  /** The totals of all slices. */
   readonly totals: RunTotals;
   /** The newest page of a run with one slice, if it has a page, and its end is not an entry of its own. */
   readonly last: PageEntry | undefined;

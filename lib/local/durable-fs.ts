@@ -21,7 +21,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { promisify } from 'node:util';
+import { settled } from '../core/concurrency.ts';
 import { codeOf, ExportError } from '../core/errors.ts';
 
 const hardLinkUnsupported = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
@@ -168,7 +168,7 @@ export function fsyncDirectorySync(directory: string): void {
 export async function fsyncDirectory(directory: string): Promise<void> {
   try {
     using file = openDirectory(directory);
-    await promisify(fsync)(file.descriptor);
+    await settled((done) => fsync(file.descriptor, done));
   } catch (cause) {
     throwUnlessSyncUnsupported(directory, cause);
   }

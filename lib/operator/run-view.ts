@@ -414,7 +414,7 @@ function viewPublished(view: RunView, header: ManifestHeader, manifest: string):
   };
 }
 
-/** What a published run says of itself, in its manifest and again in its summary. */
+/** The fields that the manifest and the summary of a published run both have. */
 const publishedFields = [
   'pages',
   'reports',

@@ -134,7 +134,7 @@ function watermarkMismatch(exportName: string, watermark: Watermark, request: Ex
   const describe = ({ source, filter }: Pick<Watermark, 'source' | 'filter'>) =>
     `${source} with filter ${summarize(filter)}`;
   const mismatch = selectsSame({ ...watermark, requestSha256: request.api.requestSha256 }, request)
-    ? 'other settings of the service (headers, vendor, api.request, api.dates or api.auth)'
+    ? 'other settings of the service, or to other parents (headers, vendor, parents, api.request, api.dates or api.auth)'
     : `${describe(watermark)} and does not apply to ${describe(request)}`;
   return new ExportError(
     'ConfigurationError',

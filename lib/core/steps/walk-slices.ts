@@ -113,7 +113,7 @@ export function classify(error: unknown, { isSliced, interruption }: ErrorFacts)
 }
 
 /**
- * What a walker does after a chain.
+ * The next action of a walker after a chain.
  * - `over`: it takes another one.
  * - `restarted`: it takes this one again, which starts over.
  * - `stopped`: it ends, as a limit of the run or of the invocation is reached, or the next request has to wait.

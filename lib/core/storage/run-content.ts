@@ -1,4 +1,4 @@
-/** What a manifest says of the slices of a run as a whole, from the first and the last log entry of each. */
+/** The head of a manifest: totals and times of a run, from the first and the last log entry of each slice. */
 
 import {
   type Instant,
@@ -12,7 +12,7 @@ import {
 } from '../model.ts';
 import { epochMsOf } from '../timestamps.ts';
 
-/** What a page says of when it was requested. */
+/** The times of a page's request. */
 export type FirstPage = Pick<PageEntry, 'serviceTime' | 'timing'>;
 
 /** The facts from the page log that the manifest has before its list of pages. */
@@ -33,9 +33,9 @@ export interface RunContent {
 
 /** Which objects in the folder of a run are not its pages. */
 export interface PlacedEntries {
-  /** Of each slice whose log has an end, the number of the page in whose place it is. */
+  /** For each slice whose log has an end, the number of the page in whose place it is. */
   readonly ends: ReadonlyMap<number | undefined, number>;
-  /** Of each slice that has started over, its newest attempt. */
+  /** For each slice that has started over, its newest attempt. */
   readonly attempts: ReadonlyMap<number | undefined, number>;
 }
 

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, createReadStream, fsync, openSync, writeFile, writev } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { settled } from '../concurrency.ts';
 import type { PageMetadata } from '../model.ts';
 
 /** Size and SHA-256, in lower-case hexadecimal. */
@@ -111,7 +112,7 @@ export function openSpoolFile(path: string): SpoolFile {
       });
       if (bytesWritten < bytes) await promisify(writeFile)(descriptor, Buffer.concat(chunks).subarray(bytesWritten));
     },
-    sync: async () => await promisify(fsync)(descriptor),
+    sync: () => settled((done) => fsync(descriptor, done)),
     // Readers at explicit positions do not interfere.
     read: () => createReadStream('', { fd: descriptor, start: 0, highWaterMark: readBytes, autoClose: false }),
     close: () => closeSync(descriptor),

@@ -10,7 +10,7 @@
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { promisify } from 'node:util';
+import { settled } from '../../core/concurrency.ts';
 import { isExportError } from '../../core/errors.ts';
 import { fileSystemError, fsyncDirectorySync } from '../durable-fs.ts';
 
@@ -35,7 +35,8 @@ export function openWalSync(database: DatabaseSync, file: string): WalSync {
         // SQLite creates the file with the first write, and keeps it while a connection is open.
         descriptor ??= openWal(`${file}-wal`);
         // Content and length, not file times: SQLite overwrites the file in place, and seldom changes its length.
-        await promisify(fdatasync)(descriptor);
+        const wal = descriptor;
+        await settled((done) => fdatasync(wal, done));
       } catch (cause) {
         throw isExportError(cause) ? cause : fileSystemError('sync', `${file}-wal`, cause);
       }

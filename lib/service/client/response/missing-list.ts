@@ -57,7 +57,7 @@ function furtherProblem(facts: PageFacts, api: Description): string {
   }
 }
 
-/** Of their values only those are quoted that are hardly personal. */
+/** Only values that are hardly personal are quoted. */
 const maxFields = 10;
 
 const remedy = (condition: string): string => ` If this is a page without reports, set when.empty to ${condition}`;
