@@ -98,7 +98,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     else for await (const _ of chunks);
   } catch (error) {
     if (error instanceof RepeatedCursor && error.slice !== undefined) {
-      await discardSlice(deps, command, error.slice);
+      await discardSlice(deps, command, error.slice, error.attempt);
     }
     throw error;
   }
@@ -215,13 +215,23 @@ async function* chainsIn(entries: AsyncIterable<LogEntry>): AsyncGenerator<ReadC
   if (chain !== undefined) yield chain;
 }
 
-/** Gives the slice a new attempt, which the next start exports. How the run completes is decided again afterwards. */
-function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, slice: number): Promise<void> {
+/**
+ * Gives the slice the attempt after `attempt`, which the next start exports. How the run completes is decided again
+ * afterwards.
+ */
+function discardSlice(
+  deps: FinishRunDependencies,
+  command: FinishRunCommand,
+  slice: number,
+  attempt: number,
+): Promise<void> {
   return updateOwnedRun<void>(deps, command, (run, state) => {
     if (run.slices === undefined) return { result: undefined };
-    const { attempt = 1 } = sliceOf(run, slice);
+    // The state of a run with many slices does not have the attempt of a complete one.
+    const { attempt: known = 1 } = sliceOf(run, slice);
     const generation = generationOf(run.slices) + 1;
-    const slices = { ...run.slices, generation, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
+    const attempts = { ...run.slices.attempts, [slice]: Math.max(known, attempt) + 1 };
+    const slices = { ...run.slices, generation, attempts };
     return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
   });
 }

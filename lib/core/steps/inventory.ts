@@ -17,7 +17,6 @@ import type { ListedObject, StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { objectDigest } from '../storage/compression.ts';
 import { newestEntries } from '../run-progress.ts';
-import { sliceCountOf } from '../slices.ts';
 import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
 import type { PlacedEntries } from '../storage/run-content.ts';
 
@@ -105,14 +104,12 @@ async function* storedPages(
   { store }: InventoryDependencies,
   { run, ends, attempts }: CountedRun,
 ): AsyncGenerator<readonly [PageRef, ListedObject]> {
-  const count = sliceCountOf(run);
   for await (const object of store.list(runFolder(run))) {
     const page = pageAt(run, object.key);
     if (page === undefined || ends.get(page.slice) === page.page) continue;
-    const { slice, attempt } = page;
-    const isOfRun = run.slices === undefined ? slice === undefined : slice !== undefined && slice <= count;
-    const newest = run.slices && (attempts.get(slice) ?? 1);
-    if (isOfRun && attempt === newest) yield [page, object];
+    // Pages of a run with one slice have no attempt.
+    const newest = run.slices && (attempts.get(page.slice) ?? 1);
+    if (page.attempt === newest) yield [page, object];
   }
 }
 

@@ -84,7 +84,7 @@ async function assertDistinct(
   for await (const { page, slice, cursor } of log.entries(chain)) {
     if (cursor === null || !repeated.has(digestOf(cursor))) continue;
     const earlier = pages.get(cursor);
-    if (earlier !== undefined) throw new RepeatedCursor(chain.run, { page, slice }, earlier);
+    if (earlier !== undefined) throw new RepeatedCursor(chain.run, { page, slice, attempt: chain.attempt }, earlier);
     pages.set(cursor, page);
   }
 }
@@ -92,6 +92,7 @@ async function assertDistinct(
 export class RepeatedCursor extends ExportError {
   /** The slice to export from its beginning; undefined if the run has only one, and can never be published. */
   readonly slice: number | undefined;
+  readonly attempt: number;
 
   constructor(run: RunId, page: PageRef, earlier: number) {
     const consequence =
@@ -103,6 +104,7 @@ export class RepeatedCursor extends ExportError {
       `${capitalize(describePage(page))} of run ${run} was requested with the cursor of page ${earlier}, so it contains pages twice. ${consequence}`,
     );
     this.slice = page.slice;
+    this.attempt = page.attempt ?? 1;
   }
 }
 

@@ -210,6 +210,19 @@ describe('a run with many slices', () => {
     expect(reportIdsOf(bench, result.manifest)).toEqual(someReports(4).map(({ id }) => id));
   });
 
+  it('is not published beside a page of a slice that it does not have', async () => {
+    let isDown = true;
+    const script = failing('RequestRejectedError', (slice) => isDown && slice === 3);
+    const bench = anExportBench({ reports: someReports(4), script });
+    failed(await bench.start(minutes(4)));
+    isDown = false;
+    const [first = ''] = pagesIn(bench);
+    bench.store.objects.set(first.replace('page-000001-', 'page-000005-'), '<reports/>');
+    expect(failed(await bench.start(minutes(4))).message).toContain(
+      'page-000005-000001.xml exists but was never logged',
+    );
+  });
+
   it('walks slices that were set aside once no other is left to begin', async () => {
     const seen: number[] = [];
     let isDown = true;
