@@ -245,6 +245,8 @@ export interface RunLimits {
   readonly maxInlineWaitSeconds: number;
   /** A Retry-After of more than this many seconds fails the run. */
   readonly maxRetryAfterSeconds: number;
+  /** How many percent of its parents may be gone in a run that is published. One may be in any case, but not all. */
+  readonly goneAtMostPercent: number;
   /** How many Wait states may follow each other without a page between them before the run fails. */
   readonly maxConsecutiveWaits: number;
 }
@@ -577,11 +579,14 @@ const endEntrySchema = z.object({
   /** The number of the page that does not exist: one more than the slice has. */
   page: ordinal,
   /**
-   * What the response says by its status. `last`: the page before was the last one. `gone`, `empty`: the slice has no
-   * page, as what it is of no longer exists, or has no reports.
+   * `last`: the page before was the last one. Otherwise the slice has no page. `gone`, `empty`: its parent no longer
+   * exists, or has no reports. `skipped`: an operator has ended it.
    */
-  reason: z.enum(['last', 'gone', 'empty']),
-  status: z.int(),
+  reason: z.enum(['last', 'gone', 'empty', 'skipped']),
+  /** The status of the response that says so; null if the slice was skipped. */
+  status: z.nullable(z.int()),
+  /** The value of its parent, if the export has parents. */
+  parent: z.optional(text),
   /** The cursor of the request. */
   cursor: z.nullable(cursor),
   loggedAt: instant,
@@ -623,8 +628,9 @@ export const progressSchema = z.object({
   failures: z.readonly(z.array(setAsideSchema)),
   /** The totals of the complete slices. */
   done: z.object(totals),
-  /** How many of them have no page. */
-  withoutPages: count,
+  /** How many of them have no page, because their parents are gone or were skipped. */
+  gone: count,
+  skipped: count,
   /** The root of a page of the run. */
   documentRoot: z.nullable(documentRoot),
   /** When the newest page was logged. */

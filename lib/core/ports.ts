@@ -32,7 +32,7 @@ export interface ReportService {
   /**
    * Sends one request and passes the page's bytes to `sink`. Resolves once the response is complete, `sink` has all of
    * it and, for XML, it is a single well-formed UTF-8 document. If it rejects, the page must not be stored. Resolves to
-   * an end, without calling `sink`, if the response says that there is no such page. Does not
+   * an end if the response says that there is no such page. What `sink` has received then is no page. Does not
    * retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for
    * a proxy.
    *
@@ -106,7 +106,10 @@ export interface PageHints {
 }
 
 /** A response that is no page. After a cursor, the page before was the last one; without one, there is no page. */
-export interface ReceivedEnd extends Pick<EndEntry, 'kind' | 'status' | 'reason'> {}
+export interface ReceivedEnd extends Pick<EndEntry, 'kind'> {
+  readonly reason: Exclude<EndEntry['reason'], 'skipped'>;
+  readonly status: number;
+}
 
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
 export interface PageStore {
@@ -248,8 +251,8 @@ interface BegunRun extends RunRef, RunTotals, Pick<Run, 'since' | 'until' | 'bou
 export interface SliceCounts {
   readonly done: number;
   readonly count: number;
-  /** Set if each slice is of a parent. */
-  readonly parents?: true | undefined;
+  /** Set if each slice is of a parent: how many have no page, as they are gone, or were skipped. */
+  readonly parents?: { readonly gone: number; readonly skipped: number } | undefined;
 }
 
 interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' | 'reports'> {

@@ -64,7 +64,8 @@ const noRecord: Versioned<ProgressRecord> = { revision: undefined, content: unde
 const nothingKnown: Known = {
   begun: 0,
   done: zeroTotals,
-  withoutPages: 0,
+  gone: 0,
+  skipped: 0,
   documentRoot: null,
   loggedAt: null,
 };
@@ -99,29 +100,31 @@ export class WalkedSlices {
       loggedAt: last === undefined || isBefore(last.loggedAt, loggedAt) ? loggedAt : last.loggedAt,
     };
     if (isOpen(progress)) this.#open.set(number, progress);
-    else this.#complete(number, totalsOf(last));
+    else this.#complete(number, last);
   }
 
-  #complete(number: number, totals: RunTotals): void {
-    const { done, withoutPages } = this.#known;
+  #complete(number: number, last: LogEntry | undefined): void {
+    const { done, gone, skipped } = this.#known;
+    const reason = last?.kind === 'end' ? last.reason : 'last';
     this.#open.delete(number);
     this.#known = {
       ...this.#known,
-      done: sumTotals([done, totals]),
-      withoutPages: withoutPages + (totals.pages === 0 ? 1 : 0),
+      done: sumTotals([done, totalsOf(last)]),
+      gone: gone + (reason === 'gone' ? 1 : 0),
+      skipped: skipped + (reason === 'skipped' ? 1 : 0),
     };
   }
 
   /** Takes time in proportion to the open slices. */
   get(failed: Failed = { setAside: [], failures: [] }, record = noRecord): RunProgress {
-    const { begun, done } = this.#known;
+    const { begun, done, gone, skipped } = this.#known;
     const open = [...this.#open.values()].sort((one, other) => numberOf(one.slice) - numberOf(other.slice));
     const count = sliceCountOf(this.#run);
     return {
       ...this.#known,
       ...failed,
       open,
-      counts: { done: begun - open.length, count, ...(hasParents(this.#run) && { parents: true as const }) },
+      counts: { done: begun - open.length, count, ...(hasParents(this.#run) && { parents: { gone, skipped } }) },
       totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
       last: this.#run.slices === undefined ? (open[0]?.last ?? pageOf(this.#last)) : undefined,
       isComplete: begun === count && open.length === 0,
@@ -166,10 +169,11 @@ async function readSlice(log: Pick<PageLog, 'last'>, run: Run, number: number): 
   return { slice, last: await log.last(slice) };
 }
 
-const knownOf = ({ begun, done, withoutPages, documentRoot, loggedAt }: Known): Known => ({
+const knownOf = ({ begun, done, gone, skipped, documentRoot, loggedAt }: Known): Known => ({
   begun,
   done,
-  withoutPages,
+  gone,
+  skipped,
   documentRoot,
   loggedAt,
 });

@@ -402,14 +402,14 @@ async function viewEnded(
 }
 
 function viewPublished(view: RunView, header: ManifestHeader, manifest: string): RunView {
-  const { parents } = header;
-  const count = parents?.count ?? header.slices?.length;
+  const parents = header.parents && { gone: header.parents.gone, skipped: header.parents.skipped };
+  const count = header.parents?.count ?? header.slices?.length;
   return {
     ...view,
     ...publishedFacts({ ...header, ...header.totals }),
     state: 'completed',
     manifest,
-    slices: count === undefined ? null : { done: count, count, ...(parents && { parents: true }), setAside: [] },
+    slices: count === undefined ? null : { done: count, count, ...(parents && { parents }), setAside: [] },
     request: requestOf(header, header.filter),
   };
 }

@@ -9,6 +9,7 @@ import {
   type ExportApi,
   findContradictions,
 } from '../service/api/description.ts';
+import { goneReports } from '../service/api/when.ts';
 import { reportExportService } from '../service/api/report-export-service.ts';
 import type { GivenExport, GivenService } from './settings.ts';
 
@@ -32,7 +33,7 @@ export function describeExport(
   const ofExport = ['exports', index, 'api'];
   const placeOf = (path: Path): Path => [...(isChanged(own, shared, path) ? ofExport : ofService), ...path];
   if (shared === undefined) return { api: reportExportService({ ...service, ...settings }), issues: [], placeOf };
-  const { data, issues } = parseAll(apiSchema, mergeApis(shared, own));
+  const { data, issues } = parseAll(apiSchema, mergeApis(shared, own, defaultsOf(settings)));
   const placed = issues.map((issue) => ({ ...issue, path: [...placeOf(issue.path as Path)] }) as Issue);
   if (data === undefined) return { api: undefined, issues: placed, placeOf };
   const contradictions = findContradictions(data).map(({ path, message }): Issue => ({
@@ -49,12 +50,20 @@ const groups = ['request', 'page', 'when'] as const;
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** The fields that neither the service nor the export has to set. */
+const defaultsOf = ({ parents }: Pick<GivenExport, 'parents'>): Fields =>
+  // A person has written a list of values. So one of them that does not exist is a mistake.
+  parents !== undefined && 'export' in parents ? { when: { gone: goneReports } } : {};
+
 /** `last` belongs to `next`: an export with a `next` of its own does not get that of the service. */
-function mergeApis(shared: NonNullable<GivenService['api']>, own: ExportApi = {}): Fields {
+function mergeApis(shared: NonNullable<GivenService['api']>, own: ExportApi = {}, defaults: Fields = {}): Fields {
   const { last: _last, ...withoutLast } = shared;
   const inherited: Fields = own.next === undefined ? shared : withoutLast;
-  const present = groups.filter((name) => (inherited[name] ?? own[name]) !== undefined);
-  const merged = present.map((name) => [name, withoutNull({ ...(inherited[name] as Fields), ...own[name] })] as const);
+  const present = groups.filter((name) => (inherited[name] ?? own[name] ?? defaults[name]) !== undefined);
+  const merged = present.map((name) => {
+    const fields = { ...(defaults[name] as Fields), ...(inherited[name] as Fields), ...own[name] };
+    return [name, withoutNull(fields)] as const;
+  });
   return withoutNull({ ...inherited, ...own, ...Object.fromEntries(merged) });
 }
 

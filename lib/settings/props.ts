@@ -745,6 +745,22 @@ export interface ParentsProps {
    * @example ['open','closed']
    */
   readonly values: readonly string[];
+  /**
+   * How many parents may no longer exist, as `when.gone` of the `api` says.
+   *
+   * @example {'atMost':5}
+   */
+  readonly gone?: GoneProps | undefined;
+}
+
+/** How many parents may no longer exist, as `when.gone` of the `api` says. */
+export interface GoneProps {
+  /**
+   * A run with more is not published. One is allowed in any case, and all of them never. Unit: %.
+   *
+   * @default 2
+   */
+  readonly atMost?: number | undefined;
 }
 
 /** What runs should find, except bounded ones. Reports must be counted. */
@@ -1351,6 +1367,14 @@ export interface ApiWhenProps {
    * @example {'at':'/error','is':'expired'}
    */
   readonly cursorExpired?: ConditionProps | readonly ConditionProps[] | null | undefined;
+  /**
+   * The parent no longer exists: it has no pages. Asked on the first page of a parent only.
+   *
+   * @default - `{"status": [404, 410]}` if the parents are reports of another export
+   * @example {'status':404}
+   * @see `docs/apis.md#parents`
+   */
+  readonly gone?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /**
    * An error, which is quoted. The page is refused.
    *

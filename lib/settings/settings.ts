@@ -232,6 +232,9 @@ const parentValue = checkedText((value) => {
     : undefined;
 });
 
+/** How many parents may be gone, without a setting. */
+const goneAtMostPercent = 2;
+
 const parentsSchema = object(
   {
     values: field(
@@ -244,6 +247,17 @@ const parentsSchema = object(
         ),
       ),
       { example: ['open', 'closed'] },
+    ),
+    gone: optionalField(
+      'How many parents may no longer exist, as `when.gone` of the `api` says.',
+      object({
+        atMost: field(
+          'A run with more is not published. One is allowed in any case, and all of them never.',
+          z._default(z.number('must be a number').check(z.minimum(0), z.maximum(100)), goneAtMostPercent),
+          { unit: '%' },
+        ),
+      }),
+      { example: { atMost: 5 } },
     ),
   },
   { error: orExample('{"values": ["open", "closed"]}') },
@@ -575,8 +589,10 @@ export function sourceOf(baseUrl: string): string {
 export function apiOfRequest(
   api: Description,
   headers: ServiceSettings['headers'] = {},
-  parents?: GivenExport['parents'],
+  given?: GivenExport['parents'],
 ): ExportRequest['api'] {
+  // How many may be gone does not decide what is requested.
+  const { gone: _, ...parents } = given ?? {};
   const { request, dates, auth, next, page, filterUntil, pagination } = api;
   const selection = { headers: withLowerCaseNames(headers), request, dates, auth: withLowerCaseHeader(auth) };
   const { format } = page;
@@ -585,9 +601,9 @@ export function apiOfRequest(
   return {
     ...(pagination !== undefined && { pagination }),
     // The reports since a watermark do not depend on how runs end.
-    sha256: checksumOf({ ...selection, ...pages, parents }),
+    sha256: checksumOf({ ...selection, ...pages, parents: given && parents }),
     // The watermark is not that of a parent which is added.
-    requestSha256: checksumOf({ ...selection, parents: usesBound(request, 'since') ? parents : undefined }),
+    requestSha256: checksumOf({ ...selection, parents: usesBound(request, 'since') ? given && parents : undefined }),
   };
 }
 
@@ -655,15 +671,18 @@ export function exportDefinition(
           ? undefined
           : asDocumentRoot(rootElement),
     compression,
-    limits: {
-      maxPages: settings.maxPages,
-      maxEmptyPages: settings.maxEmptyPages,
-      iterationsPerExecution: settings.iterationsPerExecution,
-      pagesPerInvocation: settings.pagesPerInvocation,
-      maxCursorRestarts: settings.maxCursorRestarts,
-      maxInlineWaitSeconds: settings.maxInlineWait / 1_000,
-      maxRetryAfterSeconds: settings.maxRetryAfter / 1_000,
-      maxConsecutiveWaits: settings.maxConsecutiveWaits,
-    },
+    limits: limitsOf(settings),
   };
 }
+
+const limitsOf = (settings: ExportSettings): ExportDefinition['limits'] => ({
+  maxPages: settings.maxPages,
+  maxEmptyPages: settings.maxEmptyPages,
+  iterationsPerExecution: settings.iterationsPerExecution,
+  pagesPerInvocation: settings.pagesPerInvocation,
+  maxCursorRestarts: settings.maxCursorRestarts,
+  maxInlineWaitSeconds: settings.maxInlineWait / 1_000,
+  maxRetryAfterSeconds: settings.maxRetryAfter / 1_000,
+  goneAtMostPercent: settings.parents?.gone?.atMost ?? goneAtMostPercent,
+  maxConsecutiveWaits: settings.maxConsecutiveWaits,
+});

@@ -1,6 +1,7 @@
 /** The description of the API of an export: what its service has for all, and what the export changes. */
 
 import { describe, expect, it } from 'vitest';
+import { describeExport } from '../../lib/settings/export-apis.ts';
 import { apiOfRequest } from '../../lib/settings/settings.ts';
 import { anExportWith } from '../support/settings.ts';
 import { problemsOfFile } from '../support/settings-file.ts';
@@ -49,6 +50,21 @@ describe('an export', () => {
   it('does not have the last of its service beside a next of its own', () => {
     expect(apiOf({ ...contacts, next: { from: 'link' } }).last).toBeUndefined();
     expect(apiOf(contacts).last).toEqual(shared.last);
+  });
+
+  it('has a condition for parents that no longer exist, if they are the reports of another export', () => {
+    const gone = (parents: object, own: object = {}, service: object = shared) => {
+      const settings = { services: { a: { baseUrl: 'https://a.example', api: service } } };
+      const [named] = Object.entries(settings.services) as unknown as [Parameters<typeof describeExport>[0]];
+      const api = { request: { path: '/{parent}/contacts' }, ...own };
+      return describeExport(named, [0, { name: 'b', api, parents } as never]).api?.when?.gone;
+    };
+    const ofExport = { export: 'groups' };
+    expect(gone(ofExport)).toEqual({ status: [404, 410] });
+    expect(gone({ values: ['a'] })).toBeUndefined();
+    expect(gone(ofExport, { when: { gone: null } })).toBeUndefined();
+    expect(gone(ofExport, { when: { gone: { status: 404 } } })).toEqual({ status: 404 });
+    expect(gone(ofExport, {}, { ...shared, when: { gone: { status: 410 } } })).toEqual({ status: 410 });
   });
 
   it('removes a field with null', () => {

@@ -43,6 +43,7 @@ describe('settings', () => {
         maxCursorRestarts: 1,
         maxInlineWaitSeconds: 20,
         maxRetryAfterSeconds: 21_600,
+        goneAtMostPercent: 2,
         maxConsecutiveWaits: 20,
       },
     });
@@ -128,6 +129,16 @@ describe('settings', () => {
         exportDefinition(anExportWith({ parents: { values } }, settings), 's').request.api;
       expect(of('open', 'closed').sha256).not.toBe(of('open').sha256);
       expect(of('open', 'closed').requestSha256 !== of('open').requestSha256).toBe(selects);
+    });
+
+    it('do not have how many parents may be gone, nor how that is recognized: a person corrects it in mid-run', () => {
+      const parents = { values: ['open'] };
+      const settings = withApi({ request: { path: '/tasks/{parent}', query: { from: '{since}' } } });
+      const before = exportDefinition(anExportWith({ parents }, settings), 's');
+      const changed = { parents: { ...parents, gone: { atMost: 7.5 } }, api: { when: { gone: { status: 404 } } } };
+      const after = exportDefinition(anExportWith(changed, settings), 's');
+      expect(after.request.api).toEqual(before.request.api);
+      expect([before.limits, after.limits]).toMatchObject([{ goneAtMostPercent: 2 }, { goneAtMostPercent: 7.5 }]);
     });
 
     it.each<[what: string, selects: boolean, before: object, after: object]>([

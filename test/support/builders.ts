@@ -89,6 +89,7 @@ export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
     maxInlineWaitSeconds: 10,
     maxRetryAfterSeconds: 86_400,
     maxConsecutiveWaits: 5,
+    goneAtMostPercent: 2,
     maxEmptyPages: 1_000,
     ...overrides,
   };
@@ -136,7 +137,8 @@ export function aProgressRecord(overrides: Partial<ProgressRecord> = {}): Progre
     setAside: [2],
     failures: [{ slice: 2, error: 'ContractError', message: 'no XML' }],
     done: { pages: 7, reports: null, bytes: 700 },
-    withoutPages: 0,
+    gone: 1,
+    skipped: 0,
     documentRoot: asDocumentRoot('reports'),
     loggedAt: at('2026-11-20T02:00:09.123Z'),
     ...overrides,

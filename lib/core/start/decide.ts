@@ -162,7 +162,9 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   // A run without a logged page is replaced: a new run also exports reports that have appeared since. A new bounded run
   // would export the same, so an unfinished one is replaced only if it cannot be resumed.
   const isReplaceable = definition.bounds === undefined || contradiction !== undefined;
-  const isUntouched = progress.totals.pages === 0 && progress.counts.done === 0;
+  const { totals, counts } = progress;
+  // A run whose parents are all gone so far may have begun with a wrong request.
+  const isUntouched = totals.pages === 0 && counts.done === (counts.parents?.gone ?? 0);
   if (isUntouched && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
   const taken = takeOver(active, execution, input.scheduledTime);

@@ -11,6 +11,7 @@ import { ExportError } from '../errors.ts';
 import {
   addPage,
   type Cursor,
+  type EndEntry,
   type LogEntry,
   type PageEntry,
   type Run,
@@ -108,12 +109,13 @@ export async function logPage(
 export async function logEnd(
   { log, runtime }: Pick<StepDependencies, 'log' | 'runtime'>,
   { export: exportName }: Pick<Run, 'export'>,
-  { identity, end }: { readonly identity: PageIdentity; readonly end: ReceivedEnd },
+  { identity, ...ended }: { readonly identity: PageIdentity; readonly end: ReceivedEnd } & Pick<EndEntry, 'parent'>,
   predecessor: PageEntry | undefined,
 ): Promise<LogEntry> {
   const { run, page, slice, attempt, cursor } = identity;
   const entry = await log.append({
-    ...end,
+    ...ended.end,
+    ...(ended.parent !== undefined && { parent: ended.parent }),
     export: exportName,
     run,
     page,

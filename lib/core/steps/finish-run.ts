@@ -23,12 +23,13 @@ import {
   type RunResult,
 } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
-import { sliceCountOf, sliceOf } from '../slices.ts';
+import { hasParents, sliceCountOf, sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
 import { type CompletedRun, manifestChunks, summaryChunks } from '../storage/manifest.ts';
 import { foldContent, type RunContent } from '../storage/run-content.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { updateOwnedRun } from './export-state.ts';
+import { tooManyGoneError } from './gone-parents.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
 import { endsChain, generationOf, newestEntries } from '../run-progress.ts';
@@ -43,7 +44,7 @@ interface FinishRunCommand {
 
 /**
  * Completes `run`, which `execution` must own. Repeated, it returns the same result.
- * @throws ConfigurationError if the run has fewer reports than `expect.minReports`
+ * @throws ConfigurationError if the run has fewer reports than `expect.minReports`, or too many parents are gone
  * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
  * @throws ContractError if completed runs have another document root; ConfigurationError if the settings name another
  *   one
@@ -129,6 +130,10 @@ function setCompletion(
     const { totals, firstPage } = content;
     if (hasTooFewReports(definition, run, { isComplete: true, totals }))
       throw tooFewReportsError(definition, run, totals);
+    const tooManyGone = hasParents(run)
+      ? tooManyGoneError(definition, run, { ...content, count: content.complete })
+      : undefined;
+    if (tooManyGone !== undefined) throw tooManyGone;
     const documentRoot = haveOneRoot(run) ? root : null;
     const withRoot = withRootOf({ run: run.run, documentRoot }, state, definition);
     const completed = {

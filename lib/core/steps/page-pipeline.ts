@@ -120,7 +120,7 @@ export async function* walk(
   }
 
   async function commitEnd(identity: PageIdentity, end: ReceivedEnd, previous: PageEntry | undefined): Promise<Logged> {
-    const entry = await logEnd(deps, chain.run, { identity, end }, previous);
+    const entry = await logEnd(deps, chain.run, { identity, end, parent }, previous);
     if (entry.kind === 'page') limits.roots.assertStored(entry, previous);
     return { entry, timing: null };
   }

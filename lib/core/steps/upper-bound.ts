@@ -10,6 +10,7 @@ import { type Instant, refOf, type Run } from '../model.ts';
 import { hasParents, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
+import { firstGoneError, firstParents } from './gone-parents.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 /** Whether a report outside the interval of its request would be twice in a run, or in two. */
@@ -23,9 +24,12 @@ export const needsProofOfBounds = (run: Pick<Run, 'slices' | 'bounded'>): boolea
  * again, it compares the two bounds, so it knows both. A document that is no page proves nothing: `roots` compares it
  * with the expected root. `intervals` are the instants at which the empty intervals begin and end.
  *
+ * With parents, the first one is asked that is not gone.
+ *
  * The proof costs one request, or two for a run with three or more slices. If the service rejects empty intervals, it
  * costs three.
- * @throws ConfigurationError if a bound is not honored; any other error leaves the proof open
+ * @throws ConfigurationError if a bound is not honored, or the first parents are all gone; any other error leaves the
+ *   proof open
  */
 export async function proveBounds(
   deps: PageRequestsDependencies,
@@ -35,12 +39,22 @@ export async function proveBounds(
 ): Promise<void> {
   const { signal, intervals = emptyIntervals(run) } = limits;
 
-  async function request(slice: Slice, label: string): Promise<ReceivedPage> {
-    const fetchPage = pageFetcher(deps, { run, slice }, limits);
-    const { received } = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
-    if (received.kind === 'end') throw new Error(`The service ended the pages before ${label}`);
-    roots.assertProbe(label, received);
-    return received;
+  /** The parent that is asked: the first one that is not gone. */
+  let number = 1;
+
+  async function request(period: Pick<Slice, 'since' | 'until'>, label: string): Promise<ReceivedPage> {
+    for (;;) {
+      const slice = { ...refOf(run), ...period, ...(hasParents(run) && { slice: number }) };
+      const fetchPage = pageFetcher(deps, { run, slice }, limits);
+      const { received } = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
+      if (received.kind === 'page') {
+        roots.assertProbe(label, received);
+        return received;
+      }
+      if (received.reason !== 'gone') throw new Error(`The service ended the pages before ${label}`);
+      if (number >= Math.min(firstParents, sliceCountOf(run))) throw firstGoneError(run, number);
+      number += 1;
+    }
   }
 
   async function requestEmptyInterval(at: Instant): Promise<'empty' | 'reports' | 'rejected'> {
@@ -55,12 +69,14 @@ export async function proveBounds(
     }
   }
 
-  const first = sliceOf(run, 1);
   for (const at of intervals) {
     let answer = await requestEmptyInterval(at);
     if (answer === 'rejected') {
       // If page 1 is rejected, too, the service objects to something else than the empty interval.
-      await request(first, `${describePage({ page: 1, slice: first.slice })} of run ${run.run}, to check the bounds`);
+      await request(
+        sliceOf(run, 1),
+        `${describePage({ page: 1, slice: run.slices && number })} of run ${run.run}, to check the bounds`,
+      );
       // A gateway may have rejected the first request by mistake.
       answer = await requestEmptyInterval(at);
     }

@@ -35,6 +35,7 @@ import { maxSlices, numberOf, type Slice, sliceCountOf, sliceOf } from '../slice
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { stateNameOfRun } from '../bounded-runs.ts';
 import { updateOwnedRun } from './export-state.ts';
+import { allGoneError } from './gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
 import { walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
@@ -301,7 +302,11 @@ class SliceWalk {
         newest = entry;
         this.#outages = 0;
         this.#walked.set({ slice, last: newest });
-        if (entry.kind === 'end') continue;
+        if (entry.kind === 'end') {
+          const allGone = entry.reason === 'gone' ? allGoneError(this.#run, this.#progress()) : undefined;
+          if (allGone !== undefined) throw allGone;
+          continue;
+        }
         left -= 1;
         this.#allotted -= 1;
         emitLogged(this.#deps, this.#run, this.#progress(), { entry, timing });

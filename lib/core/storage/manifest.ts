@@ -117,9 +117,16 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
     size,
     totals: content.totals,
     slices: hasParents(run) ? undefined : run.slices && slices,
-    parents: hasParents(run) ? { count: content.complete, withoutPages: content.withoutPages } : undefined,
+    parents: hasParents(run) ? parentsOf(content) : undefined,
   };
 }
+
+const parentsOf = ({ complete, withoutPages, gone, skipped }: RunContent) => ({
+  count: complete,
+  withoutPages,
+  gone,
+  skipped,
+});
 
 /** The fields that the manifest and the summary have in common. */
 function factsOf(run: CompletedRun, content: RunContent) {

@@ -106,6 +106,8 @@ export const manifestHeaderSchema = z.object({
     z.object({
       count: described(ordinal, 'How many parents the run has. Each is a slice.'),
       withoutPages: described(count, 'How many of them have no page.'),
+      gone: described(count, 'How many of these no longer exist, as the API says.'),
+      skipped: described(count, 'How many of these an operator has skipped. They may have reports.'),
     }),
     'Only if the export has `parents`.',
   ),

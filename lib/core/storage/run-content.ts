@@ -21,6 +21,9 @@ export interface RunContent {
   /** How many slices are complete, and how many of these have no page. */
   readonly complete: number;
   readonly withoutPages: number;
+  /** How many of those are gone, and how many were skipped. */
+  readonly gone: number;
+  readonly skipped: number;
   /** The totals of each slice; none if the run has one. */
   readonly slices: readonly RunTotals[];
   /** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
@@ -60,7 +63,7 @@ export function foldContent(run: Run) {
   const attempts = new Map<number | undefined, number>();
   const slices: RunTotals[] = [];
   let totals = zeroTotals;
-  let [complete, withoutPages] = [0, 0];
+  let [complete, withoutPages, gone, skipped] = [0, 0, 0, 0];
   const msOf = (page: FirstPage): number => epochMsOf(requestedAt(run, page));
   let serviceStartedAt: Instant | null = null;
   let serviceCompletedAt: Instant | null = null;
@@ -74,6 +77,8 @@ export function foldContent(run: Run) {
       if (run.slices?.lengthMs !== undefined) slices.push(own);
       if (own.pages === 0) withoutPages += 1;
       if (last.kind === 'end') ends.set(slice, last.page);
+      if (last.kind === 'end' && last.reason === 'gone') gone += 1;
+      if (last.kind === 'end' && last.reason === 'skipped') skipped += 1;
       if (attempt > 1) attempts.set(slice, attempt);
       serviceStartedAt = earlier(serviceStartedAt, first.serviceTime);
       serviceCompletedAt = later(serviceCompletedAt, last.serviceTime);
@@ -86,6 +91,8 @@ export function foldContent(run: Run) {
       totals,
       complete,
       withoutPages,
+      gone,
+      skipped,
       slices,
       serviceStartedAt,
       serviceCompletedAt,

@@ -25,7 +25,7 @@ export function totals(sum: { readonly pages: number; readonly reports: number |
 
 /** `64 slices`, `12 parents`. */
 export const sliceNoun = ({ count, parents }: Pick<SliceCounts, 'count' | 'parents'>): string =>
-  plural(count, parents === true ? 'parent' : 'slice');
+  plural(count, parents ? 'parent' : 'slice');
 
 /** `12 of 64 slices`. */
 export const sliceCounts = (counts: SliceCounts): string =>

@@ -36,6 +36,11 @@ export const whenFields = {
   cursorExpired: optionalField('The cursor has expired: the run starts over. Not asked on page 1.', conditionSchema, {
     example: { at: '/error', is: 'expired' },
   }),
+  gone: optionalField(
+    'The parent no longer exists: it has no pages. Asked on the first page of a parent only. Without it, `{"status": [404, 410]}` if the parents are reports of another export.',
+    conditionSchema,
+    { example: { status: 404 }, page: 'apis.md#parents' },
+  ),
   error: optionalField('An error, which is quoted. The page is refused.', conditionSchema, {
     example: { at: '/error' },
   }),
@@ -46,6 +51,9 @@ export const whenFields = {
 
 export const whenSchema = object(whenFields);
 type When = z.infer<typeof whenSchema>;
+
+/** Reports may be deleted before what belongs to them is requested. */
+export const goneReports: Condition = { status: [404, 410] };
 
 /** What the rules of conditions need of the rest of the description. */
 interface Around {
@@ -77,6 +85,7 @@ export function conditionRules(api: Around): readonly Rule[] {
       ...endRules(part, path, page),
       ...emptyRules(part, path, api),
     ]),
+    ...placesOf(when.gone, ['when', 'gone']).flatMap(({ part, path }) => goneRules(part, path, page)),
     ...placesOf(when.throttled, ['when', 'throttled']).map(({ part, path }): Rule => {
       const { wait: at } = part as ThrottledPart;
       const message = typeof at === 'string' ? problemOfAnyPath(at, part, page) : undefined;
@@ -143,6 +152,21 @@ function endRules(part: ConditionPart, path: SettingsProblem['path'], page: Page
       [...path, 'status'],
       !isOfPages(part, page) && !isContentless && !isNamed,
       'needs at and is beside it, which name a value: other responses have this status, too',
+    ],
+  ];
+}
+
+/** What other errors have, too, must not say that a parent is gone: its reports would be missing. */
+function goneRules(part: ConditionPart, path: SettingsProblem['path'], page: PageSettings): readonly Rule[] {
+  const isNamed = hasPlace(part) && part.is !== undefined && needsSomething(part);
+  const isAboutParent = (status: number) => status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
+  const isClear = statusesOf(part).length > 0 && statusesOf(part).every(isAboutParent);
+  return [
+    [[...path], isOfPages(part, page) && !isNamed, 'needs at and is, which name a value: every page has this status'],
+    [
+      [...path],
+      !isOfPages(part, page) && !isClear && !isNamed,
+      'needs at and is, which name a value: this status has other causes, too. 404 and 410 need nothing beside them',
     ],
   ];
 }

@@ -22,7 +22,7 @@ import { asContractError, type RequestedPage } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
 import { errorOfReaction } from './response/reaction-error.ts';
 import { type Reaction, reactionTo } from './response/reaction.ts';
-import { receiveEmptyPage, receiveEnd, receivePage } from './response/receive-page.ts';
+import { receiveEmptyPage, receiveEnd, receiveGone, receivePage } from './response/receive-page.ts';
 import { httpRequest, pathOfRequest, type RequestSettings, sentCursor } from './request.ts';
 import type { Requested } from './response/response-status.ts';
 import { createThrottle } from './throttle.ts';
@@ -98,13 +98,7 @@ export function createServiceClient(
     await throttle.pass(exchange.context, signal);
     const createCheck = await pageCheck();
     const parts = httpRequest(base, api, request, settings);
-    const page: RequestedPage = {
-      api,
-      requested: new URL(`${base.origin}${parts.path}`),
-      isFirst: request.cursor === null,
-      sent: sentCursor(api, request),
-      size: request.request.size,
-    };
+    const page = requestedPage(api, request, new URL(`${base.origin}${parts.path}`));
     const deps = { exchange, credentials, apiKey, clock, createGunzip };
     const answer = await sendWithFreshCredentials(deps, parts, { page, beforeSend: request.beforeSend });
     const { context } = exchange;
@@ -127,10 +121,12 @@ export function createServiceClient(
     const { response, reaction } = answer;
     assertNoError(reaction, answer.facts, answer.excerpt);
     if (reaction.kind === 'end') return receiveEnd(context, response, answer.facts, page);
+    if (reaction.kind === 'gone') return receiveGone(response);
     if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
-    const assertPage = (facts: PageFacts, quoted: () => string) => {
+    const reactionToPage = (facts: PageFacts, quoted: () => string) => {
       const found = asContractError(context, () => reactionTo(facts, api, clock.now));
       if (found.kind !== 'page') assertNoError(found, facts, quoted());
+      return found.kind;
     };
     return await receivePage(exchange, response, page, {
       ...options,
@@ -138,7 +134,7 @@ export function createServiceClient(
       maxPageBytes,
       createGunzip,
       createCheck,
-      assertPage,
+      reactionToPage,
       sleep: clock.sleep,
     });
   }
@@ -151,6 +147,15 @@ export function createServiceClient(
     [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), credentials.destroy()]).then(() => {}),
   };
 }
+
+const requestedPage = (api: Description, request: PageRequest, requested: URL): RequestedPage => ({
+  api,
+  requested,
+  isFirst: request.cursor === null,
+  mayBeGone: request.cursor === null && request.parent !== undefined,
+  sent: sentCursor(api, request),
+  size: request.request.size,
+});
 
 /** The advice if the service rejects the credentials. If they are tokens, new ones have been rejected, too. */
 function rejectionOf(auth: Auth) {

@@ -4,7 +4,7 @@ import * as z from 'zod/mini';
 import { createRootCheck, expectedRoot, type RootCheck } from '../../core/document-root.ts';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import type { Bounds, ExportDefinition } from '../../core/model.ts';
-import type { PageLog, PageRequest, ReportService, Runtime } from '../../core/ports.ts';
+import type { PageLog, PageRequest, Received, ReportService, Runtime } from '../../core/ports.ts';
 import { instantOf, instantSchema } from '../../core/timestamps.ts';
 
 /** The event that has the function of ExportPage request a page. The function touches no state. */
@@ -81,7 +81,9 @@ export async function probePage(
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      return await requestPage(service, request, roots, onChunk);
+      const requested = await requestPage(service, request, roots, onChunk);
+      assertNotGone(requested.received, request);
+      return requested;
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
@@ -91,6 +93,16 @@ export async function probePage(
       await runtime.sleep(seconds * 1_000);
     }
   }
+}
+
+/** @throws RequestRejectedError */
+function assertNotGone(received: Received, { label }: PageRequest): void {
+  if (received.kind !== 'end' || received.reason !== 'gone') return;
+  throw new ExportError(
+    'RequestRejectedError',
+    `Report service says that the parent of ${label} no longer exists (status ${received.status}, when.gone). ` +
+      'A run continues with the other parents. To check the settings, put one first that exists',
+  );
 }
 
 async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, onChunk: Waits['onChunk']) {

@@ -120,7 +120,8 @@ async function almostComplete(count: number) {
     setAside: [],
     failures: [],
     done: { ...zeroTotals, pages: done, reports: done * 2 },
-    withoutPages: 0,
+    gone: 0,
+    skipped: 0,
     documentRoot: last?.documentRoot ?? null,
     loggedAt: last?.loggedAt ?? null,
   });
@@ -322,8 +323,8 @@ describe('a run with many slices', () => {
     const record = bench.log.progress(name);
     const { record: _, ...known } = await readProgress(bench.log, run);
     expect(known).toMatchObject({ begun: 4, done: { pages: 3 } });
-    const { begun, setAside, failures, done, withoutPages, documentRoot, loggedAt } = known;
-    const facts = { begun, setAside, failures, done, withoutPages, documentRoot, loggedAt };
+    const { begun, setAside, failures, done, gone, skipped, documentRoot, loggedAt } = known;
+    const facts = { begun, setAside, failures, done, gone, skipped, documentRoot, loggedAt };
     await record.replace(await record.read(), { run: run.run, generation: 0, open: [4], ...facts });
     const service: ReportService = {
       fetch: async ({ cursor }) => {
@@ -367,7 +368,7 @@ describe('a slice without a page', () => {
     expect(pagesIn(bench)).toHaveLength(3);
     const ended = await collect(bench.log.runEntries({ export: result.export, run: result.run as Run['run'] }, 1));
     expect(ended[0]).toMatchObject({ kind: 'end', reason: 'gone', status: 404, slice: 2, page: 1 });
-    expect(await progressOf(bench, input)).toMatchObject({ begun: 4, open: [], withoutPages: 1, done: { pages: 3 } });
+    expect(await progressOf(bench, input)).toMatchObject({ begun: 4, open: [], gone: 1, done: { pages: 3 } });
     expect(bench.manifest(result.manifest).slices).toMatchObject([
       { pages: 1 },
       { pages: 0 },

@@ -4,12 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, LogEntry } from '../../../lib/core/model.ts';
-import type { PageRequest, Received, ReportService } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReceivedEnd } from '../../../lib/core/ports.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
 import { findRun } from '../../../lib/operator/run-view.ts';
 import { verifyRun, verifyUnfinishedRun } from '../../../lib/operator/verify-run.ts';
-import { aFetchedPage, anExportRequest, collect } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, collect, someLimits } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -29,7 +29,7 @@ const idsOf = (parent: string) => [`${parent}-1`, `${parent}-2`];
 const all = values.flatMap(idsOf);
 
 /** Two pages for each parent, of one report each. */
-const pagesOfParent: Script = ({ parent = '', cursor }) => {
+const pagesOfParent = ({ parent = '', cursor }: PageRequest) => {
   const id = idsOf(parent)[cursor === null ? 0 : 1] ?? '';
   const body = `<reports><report id="${id}"/></reports>`;
   return aFetchedPage({ body, reports: 1, nextCursor: cursor === null ? cursorAt(1) : null });
@@ -38,12 +38,19 @@ const aBench = (options: BenchOptions = {}) =>
   anExportBench({ script: pagesOfParent, ...options, definition: { ...parents, ...options.definition } });
 const failingOnce = (parent: string, error: ExportError): { script: Script; recover: () => void } => {
   let isDown = true;
-  const script: Script = (request, nth) => {
+  const script: Script = (request) => {
     if (isDown && request.parent === parent) throw error;
-    return pagesOfParent(request, nth);
+    return pagesOfParent(request);
   };
   return { script, recover: () => (isDown = false) };
 };
+const gone: ReceivedEnd = { kind: 'end', reason: 'gone', status: 404 };
+/** Of these parents, the first request says that they are gone. */
+const withGone =
+  (isGone: (parent: string) => boolean): Script =>
+  (request) =>
+    request.cursor === null && isGone(request.parent ?? '') ? gone : pagesOfParent(request);
+const numbered = (count: number) => Array.from({ length: count }, (_, index) => `${index + 1}`);
 const verify = async (bench: Bench, run: string) =>
   await verifyRun(
     { store: bench.store, log: bench.log, onPage: () => {} },
@@ -60,11 +67,14 @@ describe('a run of an export with parents', () => {
     expect(
       pages.map((page) => [page.page, (page as { slice?: number }).slice, (page as { parent?: string }).parent]),
     ).toEqual(values.flatMap((value, index) => [1, 2].map((page) => [2 * index + page, index + 1, value])));
-    expect({ counts, slices }).toEqual({ counts: { count: 3, withoutPages: 0 }, slices: undefined });
+    expect({ counts, slices }).toEqual({
+      counts: { count: 3, withoutPages: 0, gone: 0, skipped: 0 },
+      slices: undefined,
+    });
     expect(await verify(bench, result.run)).toMatchObject({ pages: 6, findingCount: 0 });
     expect(await findRun(asExportTarget(bench), result.run)).toMatchObject({
       state: 'completed',
-      slices: { done: 3, count: 3, parents: true },
+      slices: { done: 3, count: 3, parents: { gone: 0, skipped: 0 } },
     });
   });
 
@@ -73,8 +83,8 @@ describe('a run of an export with parents', () => {
     completed(await bench.start());
     expect(bench.service.requests).toHaveLength(6);
     const bounds = { since: '2026-11-01T00:00:00Z', until: '2026-11-02T00:00:00Z' };
-    const script: Script = (request, nth) =>
-      request.since === request.until ? aFetchedPage({ reports: 0, nextCursor: null }) : pagesOfParent(request, nth);
+    const script: Script = (request) =>
+      request.since === request.until ? aFetchedPage({ reports: 0, nextCursor: null }) : pagesOfParent(request);
     const bounded = aBench({ script });
     expect(completed(await bounded.start(bounds))).toMatchObject({ bounded: true, pages: 6 });
     expect(bounded.service.requests.filter(({ since, until }) => since === until)).toMatchObject([{ parent: 'open' }]);
@@ -86,7 +96,7 @@ describe('a run of an export with parents', () => {
     const { run } = failed(await bench.start());
     expect(await findRun(asExportTarget(bench), run as never)).toMatchObject({
       pages: 4,
-      slices: { done: 2, count: 3, parents: true, setAside: [{ slice: 2 }] },
+      slices: { done: 2, count: 3, parents: { gone: 0, skipped: 0 }, setAside: [{ slice: 2 }] },
     });
     const { active } = await bench.state();
     const dependencies = { store: bench.store, log: bench.log, onPage: () => {} };
@@ -143,16 +153,11 @@ describe('a run of an export with parents', () => {
   });
 
   it('has no page of a parent that is empty', async () => {
-    const bench = aBench();
-    const { fetch } = bench.service;
-    const end: Received = { kind: 'end', reason: 'empty', status: 204 };
-    const service: ReportService = {
-      fetch: async (request, sent) => (request.parent === 'closed' ? end : await fetch(request, sent)),
-    };
-    Object.assign(bench.deps, { service });
+    const end: ReceivedEnd = { kind: 'end', reason: 'empty', status: 204 };
+    const bench = aBench({ script: (request) => (request.parent === 'closed' ? end : pagesOfParent(request)) });
     const result = completed(await bench.start());
     expect(reportIdsOf(bench, result.manifest)).toEqual([...idsOf('open'), ...idsOf('a/b')]);
-    expect(bench.manifest(result.manifest).parents).toEqual({ count: 3, withoutPages: 1 });
+    expect(bench.manifest(result.manifest).parents).toEqual({ count: 3, withoutPages: 1, gone: 0, skipped: 0 });
     const ends = (
       await collect(bench.log.runEntries({ export: result.export, run: result.run as LogEntry['run'] }))
     ).filter(({ kind }) => kind === 'end');
@@ -164,10 +169,7 @@ describe('a run of an export with parents', () => {
     const request = anExportRequest({ format: 'CSV', reportsAt: { kind: 'csv', header: true } });
     const rootsOf =
       (root: (asked: PageRequest) => string): Script =>
-      (asked, nth) => {
-        const page = pagesOfParent(asked, nth);
-        return page && { ...page, documentRoot: asDocumentRoot(root(asked)) };
-      };
+      (asked) => ({ ...pagesOfParent(asked), documentRoot: asDocumentRoot(root(asked)) });
     const each = aBench({ definition: { request }, script: rootsOf(({ parent = '' }) => parent.replace('/', '')) });
     const result = completed(await each.start());
     expect(await verify(each, result.run)).toMatchObject({ findingCount: 0 });
@@ -187,5 +189,107 @@ describe('a run of an export with parents', () => {
     const { findings } = await verify(bench, run);
     expect(findings[0]?.message).toContain('has the parent "open", not "closed"');
     expect(pagesIn(bench)).toHaveLength(6);
+  });
+});
+
+describe('a parent that is gone', () => {
+  it('has an end in place of its pages, and the run is published without it', async () => {
+    const bench = aBench({ script: withGone((parent) => parent === 'closed') });
+    const result = completed(await bench.start());
+    expect(reportIdsOf(bench, result.manifest)).toEqual([...idsOf('open'), ...idsOf('a/b')]);
+    expect(bench.manifest(result.manifest).parents).toEqual({ count: 3, withoutPages: 1, gone: 1, skipped: 0 });
+    const run = { export: result.export, run: result.run as LogEntry['run'] };
+    expect(await bench.log.last({ ...run, slice: 2, attempt: 1 })).toMatchObject({
+      kind: 'end',
+      page: 1,
+      reason: 'gone',
+      status: 404,
+      parent: 'closed',
+    });
+    expect(await findRun(asExportTarget(bench), result.run)).toMatchObject({ slices: { parents: { gone: 1 } } });
+    expect(await verify(bench, result.run)).toMatchObject({ pages: 4, findingCount: 0 });
+  });
+
+  it('is in the next run again if it has come back', async () => {
+    let isBack = false;
+    const bench = aBench({ script: withGone((parent) => parent === 'closed' && !isBack) });
+    completed(await bench.start());
+    isBack = true;
+    expect(reportIdsOf(bench, completed(await bench.start()).manifest)).toEqual(all);
+  });
+
+  it('does not prove the bounds of a run: the next one is asked', async () => {
+    const script: Script = (request, nth) => {
+      const answer = withGone((parent) => parent === 'open')(request, nth);
+      const isProof = request.since === request.until && answer?.kind !== 'end';
+      return isProof ? aFetchedPage({ reports: 0, nextCursor: null }) : answer;
+    };
+    const bench = aBench({ script });
+    const bounds = { since: '2026-11-01T00:00:00Z', until: '2026-11-02T00:00:00Z' };
+    expect(completed(await bench.start(bounds))).toMatchObject({ pages: 4 });
+    expect(bench.service.requests.slice(0, 2).map(({ parent }) => parent)).toEqual(['open', 'closed']);
+  });
+
+  it('stops the run if the first ten are gone, in a proof, too, and the next start begins a new one', async () => {
+    const definition = { parents: { values: numbered(100) }, slicing: { parallel: 1 } };
+    const bench = aBench({ definition, script: withGone(() => true) });
+    const message = 'The first 10 parents of run';
+    const first = failed(await bench.start());
+    expect(first).toMatchObject({ error: 'ConfigurationError', pages: 0, resumable: true });
+    expect(first.message).toContain(message);
+    // The request of the next one was sent while the tenth was logged.
+    expect(bench.service.requests).toHaveLength(11);
+    const bounds = { since: '2026-11-01T00:00:00Z', until: '2026-11-02T00:00:00Z' };
+    expect(failed(await bench.start(bounds)).message).toContain(message);
+    expect(bench.service.requests).toHaveLength(21);
+    const next = completed(await bench.with({ definition, script: pagesOfParent }).start());
+    expect(next).toMatchObject({ pages: 200 });
+    expect(next.run).not.toBe(first.run);
+  });
+
+  it('may be among the first ten with nine others, if one has a page', async () => {
+    const definition = {
+      parents: { values: numbered(12) },
+      slicing: { parallel: 1 },
+      limits: someLimits({ goneAtMostPercent: 100 }),
+    };
+    const bench = aBench({ definition, script: withGone((parent) => parent !== '10') });
+    expect(completed(await bench.start())).toMatchObject({ pages: 2 });
+  });
+
+  describe.each([
+    { count: 100, percent: 2, most: 2 },
+    { count: 49, percent: 2, most: 1 },
+    { count: 10, percent: 50, most: 5 },
+    { count: 3, percent: 0, most: 1 },
+  ])('with $percent % of $count allowed', ({ count, percent, most }) => {
+    const definition = (goneAtMostPercent: number) => ({
+      parents: { values: numbered(count) },
+      limits: someLimits({ goneAtMostPercent, pagesPerInvocation: 1_000 }),
+    });
+    const lastGone = (gone: number) => withGone((parent) => Number(parent) > count - gone);
+
+    it(`may be one of ${most}`, async () => {
+      const bench = aBench({ definition: definition(percent), script: lastGone(most) });
+      expect(completed(await bench.start())).toMatchObject({ pages: 2 * (count - most) });
+    });
+
+    it(`fails the run with ${most} others, until a person allows more: then nothing is requested again`, async () => {
+      const script = lastGone(most + 1);
+      const bench = aBench({ definition: definition(percent), script });
+      const { run, message, resumable } = failed(await bench.start());
+      expect(message).toContain(`${most + 1} of ${count} parents`);
+      expect(message).toContain(`parents.gone.atMost allows ${most}`);
+      expect({ resumable, manifests: manifestsIn(bench) }).toEqual({ resumable: true, manifests: [] });
+      const allowed = bench.with({ definition: definition(100), script });
+      expect(completed(await allowed.start())).toMatchObject({ run, pages: 2 * (count - most - 1) });
+      expect(allowed.service.requests).toEqual([]);
+    });
+  });
+
+  it('is never every one of them', async () => {
+    const definition = { parents: { values: ['only'] }, limits: someLimits({ goneAtMostPercent: 100 }) };
+    const bench = aBench({ definition, script: withGone(() => true) });
+    expect(failed(await bench.start()).message).toContain('so that none is left');
   });
 });

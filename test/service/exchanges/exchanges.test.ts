@@ -99,7 +99,7 @@ type Facts = Readonly<Record<string, unknown>>;
 type Outcome = Awaited<ReturnType<typeof carryOut>>;
 
 function factsOf(received: Received, body: Buffer): Facts {
-  if (received.kind === 'end') return { end: received.status };
+  if (received.kind === 'end') return { end: received.status, reason: received.reason };
   const { nextCursor, reports, ...page } = received;
   return {
     ...page,

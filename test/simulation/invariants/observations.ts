@@ -211,6 +211,7 @@ export interface LogEntry extends Chain {
 /** In the place of a page: the service has none for the cursor of the last page. */
 export interface EndEntry extends Pick<LogEntry, 'export' | 'run' | 'page' | 'slice' | 'attempt'> {
   readonly kind: 'end';
+  readonly reason: string;
   readonly status: number;
   readonly cursor: string | null;
   readonly totals: { readonly reports: number | null; readonly bytes: number };
@@ -229,7 +230,7 @@ export interface Manifest {
     readonly bytes: number;
     readonly reports: number | null;
   }[];
-  readonly parents?: { readonly count: number; readonly withoutPages: number };
+  readonly parents?: Readonly<Record<'count' | 'withoutPages' | 'gone' | 'skipped', number>>;
   readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
   readonly pages: readonly {
     readonly page: number;

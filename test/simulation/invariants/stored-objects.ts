@@ -160,9 +160,11 @@ function checkManifest(
   const logged = JSON.stringify(expected.map((entry, index) => manifestFields({ ...entry, page: index + 1 })));
   const cuts = cutsOf(run);
   const slices = cuts.map((bounds, index) => sliceFields(bounds, chains[index] ?? []));
-  const parts = hasParents(run)
-    ? { parents: { count: parents.length, withoutPages: chains.filter(({ length }) => length === 0).length } }
-    : { slices: run.slices && slices };
+  const ends = chainsOf(observations, manifest.run).map((chain) => endOfChain(observations, name, manifest.run, chain));
+  const endedAs = (reason: string) => ends.filter((end) => end?.reason === reason).length;
+  const withoutPages = chains.filter(({ length }) => length === 0).length;
+  const ended = { withoutPages, gone: endedAs('gone'), skipped: endedAs('skipped') };
+  const parts = hasParents(run) ? { parents: { count: parents.length, ...ended } } : { slices: run.slices && slices };
   const isOfParts = isDeepStrictEqual([manifest.slices, manifest.parents], [parts.slices, parts.parents]);
   if (listed !== logged || !isOfParts) {
     world.violate('a manifest lists exactly the page log of its run', key);

@@ -2,7 +2,7 @@
 
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor } from '../../../lib/core/model.ts';
-import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReceivedEnd, ReportService } from '../../../lib/core/ports.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { aFetchedPage, at, type FetchedPage, respondWith } from '../builders.ts';
 
@@ -17,7 +17,7 @@ export interface ScriptedService extends ReportService {
 }
 
 /** Replaces the response to the nth request (from 1), or throws. undefined: the regular response. */
-export type Script = (request: PageRequest, nth: number) => FetchedPage | undefined;
+export type Script = (request: PageRequest, nth: number) => FetchedPage | ReceivedEnd | undefined;
 
 /** The cursor after the first `position` matching reports, in the form that the contract shows. */
 export const cursorAt = (position: number): Cursor =>
@@ -72,6 +72,7 @@ export function scriptedService(
           options,
         );
       const scripted = script(request, requests.length);
+      if (scripted?.kind === 'end') return scripted;
       if (scripted !== undefined) return await respond(scripted);
       const until = upperBoundOf(request);
       const matching = reports.filter(({ date }) => {

@@ -33,6 +33,8 @@ export class InvalidDescription extends InvalidPage {}
 /** Facts of a page. Before its body has been read, it has no values and no reports. */
 export interface PageFacts extends ResponseFacts {
   readonly isFirst: boolean;
+  /** Whether it is the first page of a parent, which may no longer exist. */
+  readonly mayBeGone: boolean;
   /** The cursor that was sent, as a text. */
   readonly sent: string | undefined;
   /** Whether `when.empty` holds: there are no reports. */

@@ -18,6 +18,8 @@ export interface RequestedPage {
   /** The address that was requested. */
   readonly requested: URL;
   readonly isFirst: boolean;
+  /** Whether it is the first page of a parent. */
+  readonly mayBeGone: boolean;
   /** The cursor that was sent, as a text; for the first page, what was sent in its place. */
   readonly sent: string | undefined;
   readonly size: number | undefined;

@@ -7,7 +7,7 @@ import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Reaction } from './reaction.ts';
 import { rejectedTokenError, type Requested, statusError, throttledError } from './response-status.ts';
 
-/** undefined: the response is a page, is an empty one, or ends the pages. */
+/** undefined: the response is a page, is an empty one, ends the pages, or says that there are none. */
 export function errorOfReaction(
   context: ErrorContext,
   reaction: Reaction,
@@ -19,6 +19,7 @@ export function errorOfReaction(
     case 'page':
     case 'empty':
     case 'end':
+    case 'gone':
       return undefined;
     case 'throttled':
       return throttledError(context, response, reaction.seconds, excerpt);

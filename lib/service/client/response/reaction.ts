@@ -17,6 +17,8 @@ export type Reaction =
   | { readonly kind: 'cursorExpired'; readonly part: ConditionPart }
   /** The page before was the last one. */
   | { readonly kind: 'end' }
+  /** The parent no longer exists. */
+  | { readonly kind: 'gone' }
   /** A page without content and without reports. */
   | { readonly kind: 'empty' }
   | { readonly kind: 'error'; readonly part: ConditionPart }
@@ -49,6 +51,7 @@ export function reactionTo(facts: PageFacts, { when = {}, last }: Description, n
   if (tokenExpired !== undefined) return { kind: 'credentials', part: tokenExpired };
   const cursorExpired = isFirst ? undefined : evaluate(when.cursorExpired, facts).part;
   if (cursorExpired !== undefined) return { kind: 'cursorExpired', part: cursorExpired };
+  if (facts.mayBeGone && evaluate(when.gone, facts).part !== undefined) return { kind: 'gone' };
   return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
 }
 

@@ -1,7 +1,7 @@
 /** Reads a response with the status of a page: it must prove that it is a complete page, and say what follows. */
 
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
-import type { Clock, FetchOptions, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
+import type { Clock, FetchOptions, Received, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
 import { evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
@@ -19,6 +19,7 @@ import { excerptOfText, readBeginning } from './excerpt.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
 import { missingList } from './missing-list.ts';
 import { pageHints } from './page-hints.ts';
+import type { Reaction } from './reaction.ts';
 import { readBody } from './response-body.ts';
 import {
   assertFraming,
@@ -35,8 +36,8 @@ export interface PageOptions extends Pick<FetchOptions, 'sink' | 'onNextCursor'>
   readonly createGunzip: CreateGunzip | undefined;
   readonly createCheck: CreatePageCheck;
   readonly sleep: Clock['sleep'];
-  /** Throws the error of a document that is no page. */
-  readonly assertPage: (facts: PageFacts, excerpt: () => string) => void;
+  /** Throws the error of a document that is no page, unless it says that its parent is gone. */
+  readonly reactionToPage: (facts: PageFacts, excerpt: () => string) => Reaction['kind'];
 }
 
 /** @throws ContractError if the response is not a complete page, or does not say whether there is a next one */
@@ -45,7 +46,7 @@ export async function receivePage(
   response: Response,
   page: RequestedPage,
   options: PageOptions,
-): Promise<ReceivedPage> {
+): Promise<Received> {
   const { context } = exchange;
   const { api } = page;
   const head = await readHead(context, response, page, options);
@@ -54,7 +55,7 @@ export async function receivePage(
   const documentRoot = rootOf(context, api, body.content);
   const content = body.content ?? { value: (path: string) => documentValue(path, body.bytes) };
   const facts = factsOf(context, page, response, content);
-  options.assertPage(facts, body.excerpt);
+  if (options.reactionToPage(facts, body.excerpt) === 'gone') return receiveGone(response);
   const proved = asContractError(context, () => provePage(facts, api, content));
   const next = head.next ?? asContractError(context, () => kindOf(api.next).read(proved, api));
   const nextCursor = cursorOfNext(context, next);
@@ -183,6 +184,12 @@ export function receiveEnd(
   const next = asContractError(context, () => kindOf(api.next).read(facts, api));
   if (next.kind !== 'last') throw contractError(context, 'it ends the pages, and names a next page');
   return { kind: 'end', reason: 'last', status: facts.status };
+}
+
+/** Receives a response that says that the parent no longer exists. What is left of the body is not read. */
+export function receiveGone({ body, statusCode }: Response): ReceivedEnd {
+  body.destroy();
+  return { kind: 'end', reason: 'gone', status: statusCode };
 }
 
 const received = ({ headers, timing }: Response) => ({

@@ -1,0 +1,52 @@
+/**
+ * Decides how many parents may be gone. An API that moves, or a condition that is wrong, makes all of them look gone,
+ * and a run without their reports must not be published.
+ */
+
+import { ExportError } from '../errors.ts';
+import type { ExportDefinition, Run } from '../model.ts';
+import type { SliceCounts } from '../ports.ts';
+
+/** So many parents at the beginning of a run are not all gone by chance. */
+export const firstParents = 10;
+
+interface GoneSoFar {
+  readonly counts: SliceCounts;
+  readonly totals: { readonly pages: number };
+}
+
+/** The ConfigurationError of a run whose first parents are all gone; undefined if they are not. */
+export function allGoneError({ run }: Pick<Run, 'run'>, { counts, totals }: GoneSoFar): ExportError | undefined {
+  const { gone, skipped } = counts.parents ?? { gone: 0, skipped: 0 };
+  if (totals.pages > 0 || gone < firstParents || counts.done > gone + skipped) return undefined;
+  return firstGoneError({ run }, gone);
+}
+
+export const firstGoneError = ({ run }: Pick<Run, 'run'>, gone: number): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `The first ${gone} parents of run ${run} are all gone (when.gone), and no other one has a page yet. ` +
+      `The run stops here. ${remedy}`,
+  );
+
+/** The ConfigurationError of a complete run too many of whose parents are gone; undefined if it may be published. */
+export function tooManyGoneError(
+  { limits }: Pick<ExportDefinition, 'limits'>,
+  { run }: Pick<Run, 'run'>,
+  { count, gone, skipped }: { readonly count: number; readonly gone: number; readonly skipped: number },
+): ExportError | undefined {
+  const walked = count - skipped;
+  const most = Math.max(1, Math.floor((walked * limits.goneAtMostPercent) / 100));
+  if (gone === 0 || (gone <= most && gone < walked)) return undefined;
+  const problem = `${gone} of ${count} parents of run ${run} are gone (when.gone)`;
+  if (gone === walked) return notPublished(`${problem}, so that none is left`);
+  return notPublished(
+    `${problem}, and parents.gone.atMost allows ${most}`,
+    'If so many are gone, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
+  );
+}
+
+const notPublished = (problem: string, ifRight = ''): ExportError =>
+  new ExportError('ConfigurationError', `${problem}. The run is not published. ${ifRight}${remedy}`);
+
+const remedy = 'Correct the request of the export or when.gone, and start with --restart to begin a new run';
