@@ -26,21 +26,21 @@ export type JsonReader = ReturnType<typeof createJsonReader>;
 export function createJsonReader({ many = false, ...options }: ReaderOptions) {
   const tokenize = createJsonTokenizer(many);
   const reader = createTokenReader(options);
-  let problem: string | undefined;
-  /** The tokens of the last text, and how many tokens came before. */
-  let tokens: readonly Token[] = [];
-  let tokensBefore = 0;
+  let tokensAfterList: readonly Token[] = [];
 
-  const readText = (text: string | undefined): string | undefined => {
-    const found = tokenize(text);
-    if (typeof found === 'string') return (problem ??= found);
-    tokensBefore = reader.tokensRead();
-    tokens = found;
-    for (const token of tokens) {
-      problem ??= reader.read(token);
-      if (problem !== undefined) break;
+  const readTokens = (tokens: readonly Token[]): void => {
+    tokensAfterList = [];
+    for (let index = reader.skipFrom(tokens, 0); index < tokens.length; index = reader.skipFrom(tokens, index + 1)) {
+      const wasInList = reader.isInList();
+      reader.read(tokens[index] as Token);
+      if (wasInList && !reader.isInList()) tokensAfterList = tokens.slice(index + 1);
     }
-    return problem;
+  };
+  const readText = (text: string | undefined): string | undefined => {
+    const tokens = tokenize(text);
+    if (typeof tokens === 'string') return reader.problem() ?? tokens;
+    readTokens(tokens);
+    return reader.problem();
   };
   return {
     read: (text: string) => readText(text),
@@ -51,7 +51,7 @@ export function createJsonReader({ many = false, ...options }: ReaderOptions) {
     isInList: reader.isInList,
     lists: reader.lists,
     /** The tokens of the last text after the list that ended in it. */
-    tokensAfterList: () => tokens.slice(reader.tokensToListEnd() - tokensBefore),
+    tokensAfterList: () => tokensAfterList,
     depth: reader.depth,
     documents: reader.documents,
     document: reader.document,
@@ -68,8 +68,7 @@ function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptio
   /** The depth of the list that is being read. */
   let listDepth = Infinity;
   let lists = 0;
-  let tokensRead = 0;
-  let tokensToListEnd = 0;
+  const notedDepth = fields === undefined ? 0 : maxNotedDepth;
 
   const enter = (): void => {
     depth += 1;
@@ -86,10 +85,7 @@ function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptio
     }
   };
   const endContainer = (): void => {
-    if (depth === listDepth) {
-      listDepth = Infinity;
-      tokensToListEnd = tokensRead;
-    }
+    if (depth === listDepth) listDepth = Infinity;
     depth -= 1;
     if (skipped > 0) skipped -= 1;
     else problem ??= values.endContainer();
@@ -103,9 +99,7 @@ function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptio
     problem ??= found;
   };
   const readers = tokenReaders({ startContainer, endContainer, startScalar, values, report });
-  /** Most tokens of a page are in its reports, where only the depth counts. */
-  const skip = ({ name, value }: Token): void => {
-    if (value !== undefined) return;
+  const skip = ({ name }: Token): void => {
     if (name === 'startObject' || name === 'startArray') {
       skipped += 1;
       enter();
@@ -114,18 +108,23 @@ function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptio
       depth -= 1;
     }
   };
-  const readToken = (token: Token): string | undefined => {
-    tokensRead += 1;
-    if (skipped === 0 || depth <= maxNotedDepth) fields?.add(token);
+  /** Most tokens of a page are in reports, where only the depth counts. Returns the index of the next other one. */
+  const skipFrom = (tokens: readonly Token[], start: number): number => {
+    let index = start;
+    if (values.writer() !== undefined) return index;
+    for (; skipped > 0 && depth > notedDepth && index < tokens.length; index += 1) skip(tokens[index] as Token);
+    return index;
+  };
+  const readToken = (token: Token): void => {
+    if (depth <= notedDepth) fields?.add(token);
     if (skipped > 0) skip(token);
     else readers[token.name]?.(token.value);
-    return problem;
   };
   return {
-    /** Returns a problem, or undefined. */
-    read: hasWhole ? withWriter(readToken, values) : readToken,
-    tokensRead: () => tokensRead,
-    tokensToListEnd: () => tokensToListEnd,
+    read: hasWhole ? withWriter({ readToken, values, report }) : readToken,
+    skipFrom,
+    /** The first problem, or undefined. */
+    problem: () => problem,
     isInList: () => listDepth < Infinity,
     /** How many lists have started. */
     lists: () => lists,
@@ -139,14 +138,18 @@ function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptio
 }
 
 /** Also writes each token that is in a value which is held as JSON, or begins one. */
-function withWriter(readToken: (token: Token) => string | undefined, values: ReturnType<typeof createJsonValues>) {
-  return (token: Token): string | undefined => {
+function withWriter({ readToken, values, report }: Writing) {
+  return (token: Token): void => {
     let writer = values.writer();
     writer?.write(token);
-    const problem = readToken(token);
+    readToken(token);
     if (writer === undefined) (writer = values.writer())?.write(token);
-    return problem ?? (Number(writer?.text().length) > maxValueLength ? 'the cursor is too long' : undefined);
+    if (Number(writer?.text().length) > maxValueLength) report('the cursor is too long');
   };
+}
+
+interface Writing extends Pick<Reading, 'values' | 'report'> {
+  readonly readToken: (token: Token) => void;
 }
 
 interface Reading {
