@@ -27,6 +27,7 @@ import { createPageSlots, slotsRecord } from '../lib/core/slots/page-slots.ts';
 import { atRate, createRequestRate, rateRecord } from '../lib/core/slots/request-rate.ts';
 import { renewsSecret } from '../lib/service/api/auth/kinds.ts';
 import { createServiceClient, type ServiceClient } from '../lib/service/client/client.ts';
+import { reportReaderOf } from '../lib/service/formats/values/report-reader.ts';
 import { rateLimitOf } from '../lib/settings/settings.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult;
@@ -48,12 +49,13 @@ export function exportPageHandler(
       remainingMs = getRemainingTimeInMillis;
       if (probe !== undefined) {
         const { export: name, ...period } = probeSchema.parse(probe);
-        const { definition, log, api } = context.dependenciesFor({ export: name });
-        const service = { fetch: atRate(client.describedBy(api).fetch, limits.rate) };
+        const { definition, log, settings: own } = context.dependenciesFor({ export: name });
+        const service = { fetch: atRate(client.describedBy(own.api).fetch, limits.rate) };
         return await probeService({ definition, service, log, runtime }, period);
       }
-      const { api, ...common } = context.dependenciesFor(input);
-      const deps = { ...common, service: client.describedBy(api), store, ...limits };
+      const { settings: own, ...common } = context.dependenciesFor(input);
+      const reportReader = reportReaderOf(own.parents);
+      const deps = { ...common, service: client.describedBy(own.api), store, reportReader, ...limits };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       const slices = loop.slices === undefined ? 1 : maxParallel;

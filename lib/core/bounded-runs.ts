@@ -1,11 +1,22 @@
 /**
- * Bounded runs: an operator names both bounds, for example of a year in the past. Such a run has a state of its own,
- * whose name has its bounds, so that scheduled runs continue beside it. It moves no watermark.
+ * Bounded runs: an operator names both bounds, for example of a year in the past, or the run whose reports are the
+ * parents. Such a run has a state of its own, whose name says what was named, so that scheduled runs continue beside
+ * it. It moves no watermark.
  */
 
 import { ExportError } from './errors.ts';
 import { selectionOf, selectsSame } from './filter.ts';
-import type { Bounds, ExportDefinition, ExportRequest, ExportState, Instant, RequestDates, Run } from './model.ts';
+import {
+  type Bounds,
+  type ExportDefinition,
+  type ExportRequest,
+  type ExportState,
+  type Instant,
+  type RequestDates,
+  type Run,
+  type RunId,
+  runIdPattern,
+} from './model.ts';
 import type { PageLog } from './ports.ts';
 import { minSliceMs } from './slices.ts';
 import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
@@ -17,6 +28,16 @@ import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
  */
 export const boundedStateName = (exportName: string, { since, until }: Bounds): string =>
   `${exportName}/${since}/${until}`;
+
+/** The name of the state of the run with the children of one run: `issues/parents/20261120T020000Z-1f3a5cb2d407`. */
+const childrenStateName = (exportName: string, run: RunId): string => `${exportName}/parents/${run}`;
+
+/** The export and the run that `name` names; undefined if it is not exactly a `childrenStateName`. */
+function parseChildrenStateName(name: string): { readonly export: string; readonly run: RunId } | undefined {
+  const [exportName = '', folder, run = '', ...others] = name.split('/');
+  const isName = folder === 'parents' && runIdPattern.test(run) && others.length === 0;
+  return isName ? { export: exportName, run: run as RunId } : undefined;
+}
 
 /** The beginning of the names of all states of bounded runs of the export, and of no other name. */
 export const boundedStatePrefix = (exportName: string): string => `${exportName}/`;
@@ -36,8 +57,15 @@ export const stateNameOfRun = ({
   since,
   until,
   bounded,
-}: Pick<Run, 'export' | 'since' | 'until' | 'bounded'>): string =>
-  bounded && until ? boundedStateName(exportName, { since, until }) : exportName;
+  parents,
+}: Pick<Run, 'export' | 'since' | 'until' | 'bounded' | 'parents'>): string => {
+  if (parents?.isNamed && parents.run !== undefined) return childrenStateName(exportName, parents.run);
+  return bounded && until ? boundedStateName(exportName, { since, until }) : exportName;
+};
+
+/** Whether it is the definition of a bounded run. */
+export const isBounded = ({ name, stateName }: Pick<ExportDefinition, 'name' | 'stateName'>): boolean =>
+  name !== stateName;
 
 /** The definition of a bounded run of the export. `expect` and `maxPages` apply only to regular runs. */
 export function boundedDefinition(definition: ExportDefinition, bounds: Bounds): ExportDefinition {
@@ -51,18 +79,39 @@ export function boundedDefinition(definition: ExportDefinition, bounds: Bounds):
   };
 }
 
+/** The definition of the run with the children of one run of the export of the parents. */
+function childrenDefinition(definition: ExportDefinition, run: RunId): ExportDefinition {
+  const { name, parents } = definition;
+  if (parents === undefined || !('export' in parents)) {
+    throw invalid([`parents: export ${name} has no parents that are reports of another export`]);
+  }
+  return { ...definition, stateName: childrenStateName(name, run), parents: { ...parents, run }, expect: undefined };
+}
+
 /** The definition of the runs whose state has this name; undefined if they are not of the export. */
 export function definitionOfState(definition: ExportDefinition, stateName: string): ExportDefinition | undefined {
   if (stateName === definition.stateName) return definition;
+  const children = parseChildrenStateName(stateName);
+  if (children?.export === definition.name) return childrenDefinition(definition, children.run);
   const bounded = parseBoundedStateName(stateName);
   return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
 }
 
-/** The definition of the run that a start begins or resumes: of a bounded run, if the start names two bounds. */
-export const definitionOfStart = (definition: ExportDefinition, { since, until }: Partial<Bounds>): ExportDefinition =>
-  definition.bounds === undefined && since !== undefined && until !== undefined
-    ? boundedDefinition(definition, { since, until })
-    : definition;
+/** What a start names of a bounded run. */
+interface NamedRun extends Partial<Bounds> {
+  readonly parents?: string | undefined;
+}
+
+/**
+ * The definition of the run that a start begins or resumes: of a bounded run, if the start names two bounds, or the run
+ * of the parents.
+ * @throws ConfigurationError if the parents are not reports of another export
+ */
+export function definitionOfStart(definition: ExportDefinition, { since, until, parents }: NamedRun): ExportDefinition {
+  if (isBounded(definition)) return definition;
+  if (parents !== undefined) return childrenDefinition(definition, parents as RunId);
+  return since !== undefined && until !== undefined ? boundedDefinition(definition, { since, until }) : definition;
+}
 
 type BoundableDefinition = Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing' | 'parents'>;
 

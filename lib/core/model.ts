@@ -75,7 +75,10 @@ export const period = {
     instant,
     'Only if the run has an upper bound: it contains no reports dated at or after this instant (ISO 8601, UTC).',
   ),
-  bounded: optional(z.literal(true), 'Only if an operator named both bounds.'),
+  bounded: optional(
+    z.literal(true),
+    'Only if an operator named both bounds, or the run whose reports are the parents.',
+  ),
 };
 export const common = {
   export: described(z.string().check(z.regex(/^[A-Za-z0-9_-]{1,40}$/)), "The export's name."),
@@ -195,10 +198,37 @@ export interface RequestDates {
 
 export type Compression = z.infer<typeof compression>;
 
-/** What a run requests one after the other: each parent is a slice. */
-export interface Parents {
+/** What a run requests one after the other, each as a slice: the values of a list, or the reports of another export. */
+export type Parents = ListedParents | ExportedParents;
+
+interface ListedParents {
   readonly values: readonly string[];
 }
+
+/** The parents are the reports in the newest published run of another export of the service. */
+export interface ExportedParents {
+  readonly export: string;
+  /** In place of the newest run, the one that a start names. */
+  readonly run?: RunId | undefined;
+  /** Where a report has the value of `{parent}`. */
+  readonly id: string;
+  /** Where it has those of `{parent.NAME}`, by name. */
+  readonly also: Readonly<Record<string, string>>;
+  /** A report is a parent if any of these holds, or if there are none. */
+  readonly where: readonly ReportCondition[];
+  /** Whether a header of the requests has a value. */
+  readonly isInHeader: boolean;
+  /** Whether the other export requests changes, so that its newest run does not have all parents. */
+  readonly listsChanges: boolean;
+}
+
+/** A condition on a value of a report: it is one of `is`, or none of `not`; without both, something is there. */
+export interface ReportCondition {
+  readonly at: string;
+  readonly is?: readonly Scalar[] | undefined;
+  readonly not?: readonly Scalar[] | undefined;
+}
+type Scalar = string | number | boolean | null;
 
 export interface ExportDefinition {
   /** In keys, manifests and events. */
@@ -252,7 +282,8 @@ export interface RunLimits {
 }
 
 const slicesSchema = z.object({
-  count: ordinal,
+  /** 0 only of a run whose plan has no parents. */
+  count,
   /**
    * They are cut at multiples of it since 1970, by the clocks of the zone. Absent: each is of a parent, and has all of
    * the period.
@@ -276,6 +307,17 @@ const slicesSchema = z.object({
 /** The slices of a run, as it began. Every attempt sees the same ones. */
 export type RunSlices = Stored<typeof slicesSchema>;
 
+const parentsSchema = z.object({
+  export: common.export,
+  /** The run whose reports are the parents. Absent: no plan is made yet, and that of the newest run will be. */
+  run: z.optional(common.run),
+  /** Set if the start named that run. */
+  isNamed: z.optional(z.literal(true)),
+  parallel: ordinal,
+  /** The digests of the parts of the plan. Absent: it is not made yet. */
+  parts: z.optional(z.readonly(z.array(sha256))),
+});
+
 const failureSchema = z.object({
   error: text,
   message: text,
@@ -293,6 +335,8 @@ const runSchema = z.object({
   lagMs: count,
   /** Absent: the run has one slice, from `since` to `until`. */
   slices: z.optional(slicesSchema),
+  /** Only if the parents are reports of another export. The run has no slices until its plan is made. */
+  parents: z.optional(parentsSchema),
   request: requestSchema,
   /** The export's compression when the run began: all its pages have the same form. */
   compression: z.optional(compression),

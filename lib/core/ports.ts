@@ -66,6 +66,8 @@ export interface PageRequest {
   readonly begunAt: Instant;
   /** The value of `{parent}`, if the export has parents. */
   readonly parent?: string | undefined;
+  /** The values of `{parent.NAME}`, by name. */
+  readonly parentAlso?: Readonly<Record<string, string>> | undefined;
   /** null requests the first page. */
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5cb2d407`. */
@@ -111,6 +113,24 @@ export interface ReceivedEnd extends Pick<EndEntry, 'kind'> {
   readonly status: number;
 }
 
+/** Reads values of the reports in a stored page. */
+export interface ReportReader {
+  /**
+   * The values at the paths in each report of the page, in their order.
+   * @throws ContractError if the bytes are no page of the export's description
+   */
+  read(page: AsyncIterable<Uint8Array>, paths: readonly string[]): Promise<readonly ReportValues[]>;
+}
+
+/** The values of a report, in the order of the paths. Undefined: nothing is there. */
+export type ReportValues = readonly (ReportValue | undefined)[];
+
+/** A value as it is written: `1.0` stays `1.0`. That of an object or an array has no text. */
+export interface ReportValue {
+  readonly type: 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
+  readonly text: string;
+}
+
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
 export interface PageStore {
   /**
@@ -134,6 +154,8 @@ export interface PageStore {
   putLatest(key: string, latest: LatestPointer, hasBegun: (sequence: number) => Promise<boolean>): Promise<void>;
   /** The objects directly in `folder`, in any order, streamed. Includes every write that has resolved. */
   list(folder: string): AsyncIterable<ListedObject>;
+  /** The content of any object; undefined if there is none. */
+  read(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
   /** The address of `key` for messages: a path or an `s3://` URL. */
   locate(key: string): string;
 }
@@ -150,9 +172,7 @@ export interface PageSpool extends AsyncDisposable {
 }
 
 /** Read access to the store, for operators' commands. */
-export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'> {
-  /** The content of any object; undefined if there is none. */
-  read(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
+export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'read' | 'locate'> {
   /**
    * The keys of the folders directly in `folder`, in any order, without a slash at the end. What is in them is not
    * listed: a run may have a million pages.
@@ -338,6 +358,8 @@ export interface StepDependencies {
   readonly emit: EventSink;
   /** Absent: any number of pages may be requested at the same time. */
   readonly slots?: PageSlots | undefined;
+  /** Reads the pages of the export of the parents. Absent: the parents are not reports of another export. */
+  readonly reportReader?: ReportReader | undefined;
   /** Absent: any number of requests may be sent in a period. */
   readonly rate?: RequestRate | undefined;
 }

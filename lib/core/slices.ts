@@ -7,16 +7,7 @@
  * are in the state of the run, so every attempt sees the same slices.
  */
 
-import {
-  type ExportDefinition,
-  type ExportState,
-  type Parents,
-  refOf,
-  type RequestDates,
-  type Run,
-  type RunSlices,
-  type Slicing,
-} from './model.ts';
+import { type ExportState, refOf, type RequestDates, type Run, type RunSlices, type Slicing } from './model.ts';
 import type { ChainRef } from './ports.ts';
 import { instantAt, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
@@ -139,18 +130,6 @@ export const numberOf = ({ slice = 1 }: Pick<Slice, 'slice'>): number => slice;
 /** Whether each slice of the run is of a parent. */
 export const hasParents = ({ slices }: Pick<Run, 'slices'>): boolean =>
   slices !== undefined && slices.lengthMs === undefined;
-
-/** The slices of a run, one for each parent. */
-export const slicesOfParents = ({ values }: Parents, parallel: number): RunSlices => ({
-  count: values.length,
-  parallel,
-});
-
-/** The parent that a slice of a run is of. The only slice, as that of a proof, has the first one. */
-export const parentOf = (
-  { parents }: Pick<ExportDefinition, 'parents'>,
-  slice: Pick<Slice, 'slice'>,
-): string | undefined => parents?.values[numberOf(slice) - 1];
 
 /** Whether slices of this length are those of the run. */
 export function hasSlices(run: Run, lengthMs: number, { zone = utcZone }: RequestDates): boolean {

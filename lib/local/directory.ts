@@ -79,6 +79,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
       settings: originOf(found, options),
       store: reader,
       log,
+      loadReportReader: async () => await loadReportReader(found),
       executions: {
         // Each process has executions of its own.
         status: async (execution: string) =>
@@ -175,7 +176,8 @@ async function startRun(
     return await service.connect(notify, signal);
   };
   await using client = await connect().catch(async (error: Error) => {
-    if (!signal.aborted && startInput.until === undefined) await recordFailedStart(options, name, error);
+    const isRegular = startInput.until === undefined && startInput.parents === undefined;
+    if (!signal.aborted && isRegular) await recordFailedStart(options, name, error);
     throw error;
   });
   const slots = slotsFor(service.maxConcurrentPages, runtime);
@@ -188,8 +190,26 @@ async function startRun(
     emit(event);
   };
   const rateLimit = rateLimitOf(service.settings);
-  const run = { definition, service: client, slots, rateLimit, out, startInput, runtime, onRetry, signal, maxAttempts };
+  const reportReader = await loadReportReader(configured);
+  const run = {
+    definition,
+    reportReader,
+    service: client,
+    slots,
+    rateLimit,
+    out,
+    startInput,
+    runtime,
+    onRetry,
+    signal,
+    maxAttempts,
+  };
   return await runLocally({ ...run, emit: observe });
+}
+
+async function loadReportReader({ settings }: ConfiguredExport) {
+  const { reportReaderOf } = await import('../service/formats/values/report-reader.ts');
+  return reportReaderOf(settings.export.parents);
 }
 
 /** Whether the event says that its run has a page. */

@@ -2,8 +2,8 @@
 
 import { readdirSync } from 'node:fs';
 import { ExportError } from '../core/errors.ts';
-import { boundedStateName } from '../core/bounded-runs.ts';
-import type { Bounds, RunEnd } from '../core/model.ts';
+import { definitionOfStart } from '../core/bounded-runs.ts';
+import type { RunEnd } from '../core/model.ts';
 import { createRequestRate, type RateLimit, rateRecord } from '../core/slots/request-rate.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
@@ -60,13 +60,12 @@ export const boundedLockName = (exportName: string): string => `${exportName}/bo
 export async function runLocally({ out, startInput, rateLimit: limit, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
   const { name } = definition;
-  const { since, until } = startInput;
-  const bounds = since === undefined || until === undefined ? undefined : { since, until };
-  const isBounded = bounds !== undefined;
+  const { stateName } = definitionOfStart(definition, startInput);
+  const isBounded = stateName !== name;
   using lock = acquireExportLock(out, isBounded ? boundedLockName(name) : name);
   if (lock === undefined) {
-    if (isBounded) await assertUnfinished(out, name, bounds);
-    const what = isBounded ? `these bounds of ${name}` : name;
+    if (isBounded) await assertUnfinished(out, name, stateName);
+    const what = isBounded ? `this bounded run of ${name}` : name;
     return { status: 'skipped', reason: `another process is exporting ${what} to ${out}` };
   }
   using state = openStateFile(stateFileIn(out), { create: true });
@@ -93,10 +92,10 @@ export async function runLocally({ out, startInput, rateLimit: limit, ...run }: 
 /**
  * @throws ConfigurationError unless the bounded run is the unfinished one: the process that runs exports others then
  */
-async function assertUnfinished(out: string, exportName: string, bounds: Bounds): Promise<void> {
+async function assertUnfinished(out: string, exportName: string, stateName: string): Promise<void> {
   using state = openStateFile(stateFileIn(out));
-  if ((await pageLogIn(state).exportState(boundedStateName(exportName, bounds)))?.active !== undefined) return;
-  const message = `Another process is exporting other bounds of ${exportName} to ${out}. Start again once it has ended`;
+  if ((await pageLogIn(state).exportState(stateName))?.active !== undefined) return;
+  const message = `Another process is exporting another bounded run of ${exportName} to ${out}. Start again once it has ended`;
   throw new ExportError('ConfigurationError', message);
 }
 

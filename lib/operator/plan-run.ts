@@ -1,10 +1,13 @@
 /** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../core/errors.ts';
-import { type ExportState, emptyState, type Parents, type Run } from '../core/model.ts';
-import type { PageRequest, StoreReader } from '../core/ports.ts';
-import type { OpenSlice, RunProgress } from '../core/run-progress.ts';
-import { parentOf, sliceCountOf, sliceOf } from '../core/slices.ts';
+import { type ExportState, emptyState, type Run } from '../core/model.ts';
+import type { Parent } from '../core/parents/plan.ts';
+import { readParents } from '../core/parents/read-parents.ts';
+import { exportedParents, type ParentOf, parentsOfRun } from '../core/parents/run-parents.ts';
+import type { PageRequest, ReportReader, StoreReader } from '../core/ports.ts';
+import { noProgress, type OpenSlice, type RunProgress } from '../core/run-progress.ts';
+import { numberOf, sliceCountOf, sliceOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
 import { type Decision, decide } from '../core/start/decide.ts';
@@ -16,7 +19,10 @@ import { type BoundableExport, findStarts, type RequestedStart } from './bounded
 export type Plan = Awaited<ReturnType<typeof planRun>>;
 
 type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
-  BoundableExport & { readonly store: Pick<StoreReader, 'find'> };
+  BoundableExport & {
+    readonly store: Pick<StoreReader, 'find' | 'read' | 'locate'>;
+    readonly loadReportReader?: () => Promise<ReportReader | undefined>;
+  };
 
 /** A placeholder for the execution that a start would have. No execution has this name. */
 const plannedExecution = 'plan';
@@ -48,33 +54,65 @@ type Accepted = Exclude<Decision, { readonly kind: 'skip' | 'refuse' }>;
 
 /** `abandons` is the unfinished run that a new run replaces. `begun` is a run that would begin. */
 async function describeRun(deps: PlanDependencies, state: ExportState, decision: Accepted) {
-  const { run, progress } = decision;
+  const planned = await withParents(deps, decision);
+  const { run } = planned;
   if ('reason' in decision) {
     // A new run has no pages.
-    const { next } = await findNextPage({ find: async () => undefined }, deps, run, progress);
+    const { next } = await findNextPage({ find: async () => undefined }, planned);
     const { reason } = decision;
     const abandons = state.active?.run ?? null;
-    return { act: 'start', reason, run: null, abandons, ...place(deps, run, progress, next), begun: run } as const;
+    return {
+      act: 'start',
+      reason,
+      run: null,
+      abandons,
+      ...(await place(planned, next)),
+      begun: run,
+      parentOf: planned.parentOf,
+    } as const;
   }
-  const { next, unlogged } = await findNextPage(deps.store, deps, run, progress);
+  const { next, unlogged } = await findNextPage(deps.store, planned);
   const reason = reasonToResume(run, state, unlogged);
   const about = { act: 'resume', reason, run: run.run, abandons: null } as const;
-  return { ...about, ...place(deps, run, progress, next), begun: undefined };
+  return { ...about, ...(await place(planned, next)), begun: undefined, parentOf: planned.parentOf };
+}
+
+interface PlannedRun {
+  readonly run: Run;
+  readonly progress: RunProgress;
+  readonly parentOf: ParentOf;
+}
+
+/** The run with its parents. Those of a run without a plan are read as its first invocation would. */
+async function withParents(
+  deps: PlanDependencies,
+  { run, progress }: Pick<Accepted, 'run' | 'progress'>,
+): Promise<PlannedRun> {
+  const parents = exportedParents(deps.definition);
+  const needsPlan = parents !== undefined && run.parents !== undefined && run.parents.parts === undefined;
+  const reportReader = needsPlan ? await deps.loadReportReader?.() : undefined;
+  if (!needsPlan || reportReader === undefined) return { run, progress, parentOf: parentsOfRun(deps, run) };
+  const named = run.parents.isNamed ? run.parents.run : undefined;
+  const plan = await readParents({ store: deps.store, reportReader }, { ...parents, run: named });
+  const { parallel } = run.parents;
+  const planned: Run = { ...run, slices: { count: plan.count, parallel }, parents: { ...run.parents, run: plan.run } };
+  const lines = plan.parts.flat();
+  const parentOf: ParentOf = async (slice) => {
+    const line = lines[numberOf(slice) - 1];
+    return line === undefined ? undefined : (JSON.parse(line) as Parent);
+  };
+  return { run: planned, progress: noProgress(planned), parentOf };
 }
 
 /** The bounds of the run, and the page it requests next: null if all are stored and it only has to be published. */
-function place(
-  { definition }: Pick<PlanDependencies, 'definition'>,
-  run: Run,
-  { counts }: RunProgress,
-  next: NextPage | undefined,
-) {
-  const { since, until, bounded, slices } = run;
+async function place({ run, progress: { counts }, parentOf }: PlannedRun, next: NextPage | undefined) {
+  const { since, until, bounded, slices, parents } = run;
   return {
     since,
     until: until ?? null,
     bounded: bounded ?? false,
-    parents: definition.parents === undefined ? null : firstParents(definition.parents),
+    parentRun: parents === undefined ? null : { export: parents.export, run: parents.run ?? null },
+    parents: counts.parents ? await firstParents(parentOf) : null,
     slices: slices
       ? {
           ...counts,
@@ -89,9 +127,11 @@ function place(
   };
 }
 
-/** The first three. */
-const firstParents = ({ values }: Parents): string =>
-  [...values.slice(0, 3), ...(values.length > 3 ? ['…'] : [])].join(', ');
+/** The IDs of the first three. */
+async function firstParents(parentOf: ParentOf): Promise<readonly string[]> {
+  const first = await Promise.all([1, 2, 3].map((slice) => parentOf({ slice })));
+  return first.flatMap((parent) => parent?.id ?? []);
+}
 
 /** Why the start would be skipped, or fail. */
 const notPlanned = (act: 'skip' | 'refuse', reason: string) => ({ act, reason }) as const;
@@ -114,10 +154,8 @@ interface NextPage extends PageRequest {
  * attempt has stored; and how many pages before it are stored, but not logged.
  */
 async function findNextPage(
-  store: PlanDependencies['store'],
-  { definition }: Pick<PlanDependencies, 'definition'>,
-  run: Run,
-  progress: RunProgress,
+  store: Pick<PlanDependencies['store'], 'find'>,
+  { run, progress, parentOf }: PlannedRun,
 ): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
   const { request, startedAt: begunAt } = run;
   let unlogged = 0;
@@ -130,8 +168,9 @@ async function findNextPage(
       const stored = await store.find(pageKey(run, { ...ref, page }));
       // If only the hash of its next cursor is stored, the page is requested again.
       if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
-        const parent = parentOf(definition, ref);
-        const next = { request, since, until, begunAt, parent, cursor, label: `page ${page}`, slice, page };
+        const parent = await parentOf(ref);
+        const ofParent = { parent: parent?.id, parentAlso: parent?.also };
+        const next = { request, since, until, begunAt, ...ofParent, cursor, label: `page ${page}`, slice, page };
         return { next, unlogged };
       }
       cursor = stored.nextCursor;

@@ -11,13 +11,14 @@ import { type GivenDays, isEach, type RequestedStart } from './bounded-start.ts'
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
-  { since, until, each, again, parallel, slice, restart }: Options,
+  { since, until, each, parents, again, parallel, slice, restart }: Options,
   now: number,
   problems: string[],
 ): RequestedStart {
   const request = {
     since: since && fullInstant(since),
     until: until && fullInstant(until),
+    parents,
     again,
     parallel: parallel === undefined ? undefined : parseWholeNumber(parallel),
     slice,
@@ -25,7 +26,7 @@ export function readStartRequest(
   };
   const { data, error } = startInputSchema.safeParse(request);
   for (const issue of error?.issues ?? []) {
-    const problem = describeProblem(issue).replaceAll(/\b(since|until)\b/g, '--$1');
+    const problem = describeProblem(issue).replaceAll(/\b(since|until|parents)\b/g, '--$1');
     problems.push(`--${issue.path.join('.')}: ${problem}`);
   }
   if (data?.since !== undefined && isInFuture(data.since, now)) {

@@ -4,7 +4,7 @@ import type { Incident } from '../aws/step-functions/history.ts';
 import type { DeployedStartOptions } from '../aws/step-functions/follow-run.ts';
 import type { Finding } from '../aws/stack/findings.ts';
 import type { ExportDefinition, RunEnd } from '../core/model.ts';
-import type { Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
+import type { Executions, PageLog, ReportReader, ReportService, StoreReader } from '../core/ports.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { LocalStartOptions } from '../local/run.ts';
 import type { SettingsOrigin } from '../local/settings.ts';
@@ -55,6 +55,8 @@ export interface ExportTarget {
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly serviceName: string;
   readonly store: StoreReader;
+  /** Loads the reader of the pages of the export of the parents; undefined if there is none. */
+  readonly loadReportReader?: () => Promise<ReportReader | undefined>;
   readonly log: PageLog;
   readonly executions: Executions;
   /**

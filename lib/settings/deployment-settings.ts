@@ -24,6 +24,7 @@ import { parseAll, type Issue } from '../core/schema/parse.ts';
 import { type Auth, needsSecret, renewsSecret, tokenUrlOf } from '../service/api/auth/kinds.ts';
 import { authOfReportExport } from '../service/api/report-export-service.ts';
 import { describeExport } from './export-apis.ts';
+import { findParentExportProblems, type PlacedExport, requestsChanges } from './parents.ts';
 import {
   defaultApiKeyEnv,
   type ExportSettings,
@@ -250,7 +251,8 @@ export function parseDeployment(
   const known = serviceNames.filter((name) => Object.hasOwn(given, name));
   const all = known.map((name) => {
     const own = [...exports.entries()].filter(([index]) => assigned[index] === name);
-    return completeService(name, given[name] as GivenService, own, findMore);
+    const names = exports.map((each) => each.name);
+    return completeService([name, given[name] as GivenService], own, names, findMore);
   });
   const problems = [...links.map(toIssue), ...all.flatMap((each) => each.issues)];
   if (problems.length > 0) throw invalidSettings(describe(withoutRepetitions(problems)));
@@ -281,9 +283,9 @@ const authOf = (service: GivenService): Auth => service.api?.auth ?? authOfRepor
 
 /** The service and its exports with their descriptions, and what is wrong with them. */
 function completeService(
-  name: string,
-  given: GivenService,
+  [name, given]: readonly [name: string, service: GivenService],
   own: readonly (readonly [index: number, settings: GivenExport])[],
+  exportNames: readonly string[],
   findMore: FindMore,
 ) {
   const path = ['services', name];
@@ -299,8 +301,24 @@ function completeService(
     const { service: _service, ...settings } = each;
     return [[index, { ...settings, api }]];
   });
-  if (exports.length === own.length) issues.push(...findMore(path, service, exports).map(toIssue));
-  return { name, service, exports, issues };
+  if (exports.length === own.length) {
+    const placed = exports.map(([index, settings]): PlacedExport => ({ index, settings }));
+    issues.push(...placed.flatMap((each) => findParentExportProblems(each, placed, exportNames)).map(toIssue));
+    issues.push(...findMore(path, service, exports).map(toIssue));
+  }
+  return { name, service, exports: exports.map((each) => withParentPage(each, exports)), issues };
+}
+
+/** Adds to an export whose parents are reports of another one how these are read. */
+function withParentPage(
+  [index, settings]: readonly [number, ExportSettings],
+  own: readonly (readonly [number, ExportSettings])[],
+): readonly [number, ExportSettings] {
+  const { parents } = settings;
+  const parent = own.find(([, { name }]) => name === parents?.export)?.[1];
+  if (parents === undefined || parent === undefined) return [index, settings];
+  const { api } = parent;
+  return [index, { ...settings, parents: { ...parents, parentPage: api.page, listsChanges: requestsChanges(api) } }];
 }
 
 /** The name of each export's service; undefined if there is no such service. */

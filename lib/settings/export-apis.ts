@@ -53,7 +53,7 @@ type Fields = Readonly<Record<string, unknown>>;
 /** The fields that neither the service nor the export has to set. */
 const defaultsOf = ({ parents }: Pick<GivenExport, 'parents'>): Fields =>
   // A person has written a list of values. So one of them that does not exist is a mistake.
-  parents !== undefined && 'export' in parents ? { when: { gone: goneReports } } : {};
+  parents?.export !== undefined ? { when: { gone: goneReports } } : {};
 
 /** `last` belongs to `next`: an export with a `next` of its own does not get that of the service. */
 function mergeApis(shared: NonNullable<GivenService['api']>, own: ExportApi = {}, defaults: Fields = {}): Fields {

@@ -569,7 +569,7 @@ export interface ExportProps {
    */
   readonly slices?: SlicesProps | undefined;
   /**
-   * What a run requests one after the other, with `{parent}` in its `api`.
+   * What a run requests one after the other, with `{parent}` in its `api`: values, or the reports of another export.
    *
    * @see `docs/apis.md#parents`
    */
@@ -737,14 +737,40 @@ export interface SlicesProps {
   readonly length?: string | undefined;
 }
 
-/** What a run requests one after the other, with `{parent}` in its `api`. */
+/** What a run requests one after the other, with `{parent}` in its `api`: values, or the reports of another export. */
 export interface ParentsProps {
   /**
    * The values of `{parent}` in the requests. A run requests all of its period for each, in this order.
    *
    * @example ['open','closed']
    */
-  readonly values: readonly string[];
+  readonly values?: readonly string[] | undefined;
+  /**
+   * In place of `values`: the export of the same service in whose newest published run each report is a parent.
+   *
+   * @example 'repos'
+   */
+  readonly export?: string | undefined;
+  /**
+   * With `export`: where a report has the value of `{parent}`. In JSON a JSON Pointer, in XML a path below the report,
+   * in CSV the name of a column.
+   *
+   * @example '/full_name'
+   */
+  readonly id?: string | undefined;
+  /**
+   * With `export`: where a report has further values, by name, for `{parent.NAME}`.
+   *
+   * @example {'owner':'/owner/login'}
+   */
+  readonly also?: Readonly<Record<string, string>> | undefined;
+  /**
+   * With `export`: which of the reports are parents.
+   *
+   * @default - all are
+   * @example {'at':'/archived','is':false}
+   */
+  readonly where?: ConditionParentsProps | readonly ConditionParentsProps[] | undefined;
   /**
    * How many parents may no longer exist, as `when.gone` of the `api` says.
    *
@@ -1451,6 +1477,29 @@ export interface WaitHeaderProps {
    * @example 'X-RateLimit-Reset'
    */
   readonly header?: string | undefined;
+}
+
+/** The part `condition.parents` of the settings. */
+export interface ConditionParentsProps {
+  /**
+   * Where a report has a value.
+   *
+   * @example '/archived'
+   */
+  readonly at: string;
+  /**
+   * The value there, or any of a list. null is nothing.
+   *
+   * @default - anything but nothing
+   * @example false
+   */
+  readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * In place of `is`: something else, or nothing, is there.
+   *
+   * @example true
+   */
+  readonly not?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
 }
 
 /** The part `exports.api` of the settings. */

@@ -35,8 +35,16 @@ import { type Description, exportApiSchema, requestDates, serviceApiSchema } fro
 import { kindOf } from '../service/api/next/kinds.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { formatOf, reportsIn } from '../service/api/page.ts';
-import { uses, usesBound, usesParent } from '../service/api/request.ts';
+import { uses, usesBound } from '../service/api/request.ts';
 import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
+import {
+  findParentProblems,
+  goneAtMostPercent,
+  type GivenParents,
+  parentsOf,
+  parentsSchema,
+  selectionOfParents,
+} from './parents.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
 const mebibyte = 1024 * 1024;
@@ -221,48 +229,6 @@ const slicesSchema = object(
   { error: orExample('{"parallel": 8}') },
 );
 
-/** Text that leads to no other path than the one that a description has. */
-const parentValue = checkedText((value) => {
-  if (value === '') return 'must not be empty';
-  if (value.length > 1_000) return 'must have at most 1,000 characters';
-  if (/\p{Cc}/u.test(value)) return 'must not have control characters';
-  if (!value.isWellFormed()) return 'must be Unicode: it has half of a surrogate pair';
-  return value.split('/').some((part) => part === '.' || part === '..')
-    ? 'must not be . or .., nor have it between slashes: the request would lead to another path'
-    : undefined;
-});
-
-/** How many parents may be gone, without a setting. */
-const goneAtMostPercent = 2;
-
-const parentsSchema = object(
-  {
-    values: field(
-      'The values of `{parent}` in the requests. A run requests all of its period for each, in this order.',
-      z.array(parentValue).check(
-        z.minLength(1, 'must have a value'),
-        z.maxLength(1_000, 'must have at most 1,000 values'),
-        withoutProblems((values) =>
-          findBroken(values.map((value, index): Rule => [[index], values.indexOf(value) < index, 'is there twice'])),
-        ),
-      ),
-      { example: ['open', 'closed'] },
-    ),
-    gone: optionalField(
-      'How many parents may no longer exist, as `when.gone` of the `api` says.',
-      object({
-        atMost: field(
-          'A run with more is not published. One is allowed in any case, and all of them never.',
-          z._default(z.number('must be a number').check(z.minimum(0), z.maximum(100)), goneAtMostPercent),
-          { unit: '%' },
-        ),
-      }),
-      { example: { atMost: 5 } },
-    ),
-  },
-  { error: orExample('{"values": ["open", "closed"]}') },
-);
-
 const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces');
 
 const expectSchema = object(
@@ -301,9 +267,11 @@ const exportFields = {
     z.prefault(slicesSchema, {}),
     { page: 'parallel-and-past.md#slices' },
   ),
-  parents: optionalField('What a run requests one after the other, with `{parent}` in its `api`.', parentsSchema, {
-    page: 'apis.md#parents',
-  }),
+  parents: optionalField(
+    'What a run requests one after the other, with `{parent}` in its `api`: values, or the reports of another export.',
+    parentsSchema,
+    { page: 'apis.md#parents' },
+  ),
   filter: field(
     'Further fields of the filter beside `date.gte`: at most 64 KiB of JSON and 32 levels.',
     z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
@@ -366,8 +334,11 @@ const exportFields = {
 export const exportSettingsSchema = object(exportFields, { error: orExample('{"name": "nightly"}') });
 /** The settings as written, with defaults. */
 export type GivenExport = z.infer<typeof exportSettingsSchema>;
-/** With the complete description of its API. */
-export type ExportSettings = Omit<GivenExport, 'api' | 'service'> & { readonly api: Description };
+/** With the complete description of its API, and what its parents need of that of another export. */
+export type ExportSettings = Omit<GivenExport, 'api' | 'service' | 'parents'> & {
+  readonly api: Description;
+  readonly parents?: GivenParents | undefined;
+};
 
 /** The problems of a service whose fields are valid by themselves. */
 export function findServiceProblems(service: GivenService, auth: Auth): readonly SettingsProblem[] {
@@ -417,45 +388,8 @@ export const findExportProblems = (
   ...findSinceProblems(settings),
   ...findParallelProblems(service, settings),
   ...findSliceProblems(settings, api),
-  ...findParentProblems(service, settings, api),
+  ...findParentProblems(service.api !== undefined, settings, api),
 ];
-
-/** What prevents the parents of an export. */
-function findParentProblems(
-  { api: described }: GivenService,
-  { parents, slices }: GivenExport,
-  { request, next }: Description,
-): readonly SettingsProblem[] {
-  const further = 'request' in next && next.request !== undefined ? next.request : {};
-  const isUsed = usesParent(request) || usesParent(further);
-  const needsAscii = [request, further].some(({ headers = {} }) =>
-    Object.values(headers).some((value) => value.includes('{parent}')),
-  );
-  const isAscii = (value: string) => /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value);
-  return findBroken([
-    [
-      ['parents'],
-      parents !== undefined && described === undefined,
-      'needs api in its service, with {parent} in its request',
-    ],
-    [
-      ['parents'],
-      parents !== undefined && described !== undefined && !usesParent(request),
-      'has no effect: api.request has no placeholder {parent}, so each value would export the same',
-    ],
-    [['parents'], parents === undefined && isUsed, 'is required: api.request has the placeholder {parent}'],
-    [
-      ['slices', 'length'],
-      parents !== undefined && slices.length !== undefined,
-      'has no meaning with parents: each of them is a slice',
-    ],
-    ...(parents?.values ?? []).map((value, index): Rule => [
-      ['parents', 'values', index],
-      needsAscii && !isAscii(value),
-      'must be printable ASCII without spaces around it, as a header has {parent}',
-    ]),
-  ]);
-}
 
 const findSinceProblems = ({ since: { lookbackWindow, initial, overlap } }: GivenExport) =>
   findBroken([
@@ -589,21 +523,20 @@ export function sourceOf(baseUrl: string): string {
 export function apiOfRequest(
   api: Description,
   headers: ServiceSettings['headers'] = {},
-  given?: GivenExport['parents'],
+  parents?: GivenParents,
 ): ExportRequest['api'] {
-  // How many may be gone does not decide what is requested.
-  const { gone: _, ...parents } = given ?? {};
   const { request, dates, auth, next, page, filterUntil, pagination } = api;
   const selection = { headers: withLowerCaseNames(headers), request, dates, auth: withLowerCaseHeader(auth) };
   const { format } = page;
   const single = 'single' in page ? page.single : undefined;
+  const listed = parents?.values && selectionOfParents(parents);
   const pages = { next, page: { format, reports: reportsIn(page), single }, filterUntil };
   return {
     ...(pagination !== undefined && { pagination }),
     // The reports since a watermark do not depend on how runs end.
-    sha256: checksumOf({ ...selection, ...pages, parents: given && parents }),
-    // The watermark is not that of a parent which is added.
-    requestSha256: checksumOf({ ...selection, parents: usesBound(request, 'since') ? given && parents : undefined }),
+    sha256: checksumOf({ ...selection, ...pages, parents: parents && selectionOfParents(parents) }),
+    // The watermark is not that of a value which is added.
+    requestSha256: checksumOf({ ...selection, parents: usesBound(request, 'since') ? listed : undefined }),
   };
 }
 
@@ -661,7 +594,7 @@ export function exportDefinition(
       lengthMs: slices.length,
       maxConcurrentPages: service.maxConcurrentPages,
     },
-    parents: settings.parents,
+    parents: parentsOf(settings.parents, api),
     publishEmptyRuns: settings.publishEmptyRuns,
     expect: settings.expect && { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery },
     documentRoot:

@@ -50,6 +50,8 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
       return pageNumberIn(key) <= pages ? metadataOf(key) : undefined;
     },
 
+    read: async () => undefined,
+
     spool({ key, run, page, cursor }) {
       const hash = createHash('sha256');
       return {

@@ -178,12 +178,12 @@ describe('a local deployment', () => {
       await startLocalExport(optionsFor(directory.path), simulated('a'), request, startOptions);
     {
       using _ = acquireExportLock(directory.path, 'a/bounded');
-      const message = `Another process is exporting other bounds of a to ${directory.path}. Start again once it has ended`;
+      const message = `Another process is exporting another bounded run of a to ${directory.path}. Start again once it has ended`;
       await expect(start(bounds)).rejects.toMatchObject({ name: 'ConfigurationError', message });
       using log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
       const active = aRun({ export: 'a', ...bounds, bounded: true });
       await log.replaceState(anExportState({ export: boundedStateName('a', bounds), version: 1, active }));
-      const reason = `another process is exporting these bounds of a to ${directory.path}`;
+      const reason = `another process is exporting this bounded run of a to ${directory.path}`;
       expect(await start(bounds)).toEqual({ status: 'skipped', reason });
     }
     expect(await start({})).toMatchObject({ status: 'completed' });

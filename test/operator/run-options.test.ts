@@ -30,7 +30,7 @@ describe('the options of a start', () => {
     [{ until: '2020-01-01' }, ['--until: needs --since: a run with an upper bound has both']],
     [
       { since: '2020-01-01', each: 'P7D', again: true },
-      ['--again: needs --since and --until', '--each: needs --since and --until'],
+      ['--again: needs --since and --until, or --parents', '--each: needs --since and --until'],
     ],
     [{ since: '2126-01-01' }, ['--since: must not be in the future: it has no reports yet']],
     [{ parallel: '0' }, ['--parallel: must be at least 1']],

@@ -78,7 +78,7 @@ describe('a description in the docs', () => {
         request: { ...request, ...size },
         ...bounds,
         begunAt,
-        ...(parents === undefined ? {} : { parent: parents.values[0] }),
+        ...(parents === undefined ? {} : { parent: parents.values?.[0] }),
         cursor,
         label: 'a page',
       });

@@ -13,8 +13,7 @@ import {
   readVersioned,
   settingsFileName,
 } from '../../settings/deployed-settings.ts';
-import type { Description } from '../../service/api/description.ts';
-import { exportDefinition, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
+import { exportDefinition, type ExportSettings, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
 import { selectExport } from '../../core/start/start-input.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type Environment, sdkConfig } from '../sdk-config.ts';
@@ -32,9 +31,10 @@ export interface ServiceContext {
    * names it.
    * @throws ConfigurationError if the service has no such export
    */
-  dependenciesFor(
-    input: unknown,
-  ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog; readonly api: Description };
+  dependenciesFor(input: unknown): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & {
+    readonly log: PageLog;
+    readonly settings: ExportSettings;
+  };
 }
 
 /** Returns the settings that the deployment has parsed. */
@@ -61,7 +61,7 @@ export function openServiceContext(
   const { service, exports, objects, compression } = loadSettings();
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));
-  const apis = new Map(exports.map(({ name, api }) => [name, api]));
+  const settingsOf = new Map(exports.map((each) => [each.name, each]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { deployment, service: name, table } = environment;
   telemetry.setService(deployment, name);
@@ -75,7 +75,7 @@ export function openServiceContext(
     dependenciesFor(input) {
       const definition = selectExport(definitions, input);
       telemetry.setExport(definition.name);
-      return { definition, api: apis.get(definition.name) as Description, ...common };
+      return { definition, settings: settingsOf.get(definition.name) as ExportSettings, ...common };
     },
   };
 }

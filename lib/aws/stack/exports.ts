@@ -109,6 +109,8 @@ export function openExports(
       freshnessSeconds: freshnessSeconds(schedule),
       store,
       log,
+      loadReportReader: async () =>
+        (await import('../../service/formats/values/report-reader.ts')).reportReaderOf(settings.parents),
       executions: createExecutions(client, stateMachineArn),
       async readSchedule() {
         const kind = schedule && (await readSchedules())?.get(name);

@@ -7,14 +7,15 @@
  * execution begins one run at most.
  */
 
-import { exportedBy } from '../bounded-runs.ts';
+import { exportedBy, isBounded } from '../bounded-runs.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
-import { type ExportDefinition, type ExportState, type Run, type RunSlices, totalsOf } from '../model.ts';
+import { type ExportDefinition, type ExportState, type Parents, type Run, type RunSlices, totalsOf } from '../model.ts';
+import { exportedParents } from '../parents/run-parents.ts';
 import type { Executions } from '../ports.ts';
 import { generationOf, noProgress, type OpenSlice, type RunProgress, WalkedSlices } from '../run-progress.ts';
-import { chooseSlices, maxSlices, numberOf, sliceOf, slicesOfParents } from '../slices.ts';
+import { chooseSlices, maxSlices, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
@@ -32,6 +33,11 @@ export interface Start {
 export interface Facts {
   /** The identity of a run that would begin now. */
   readonly newRun: Pick<Run, 'run' | 'sequence' | 'startedAt'>;
+  /**
+   * Whether it is known whose reports the parents are. `none`: their export has no published run. `changes`: its newest
+   * run does not have all of them.
+   */
+  readonly parentRun: 'known' | 'none' | 'changes';
   /** The status of the started execution. Read only for a start with `restart` or `since`. */
   readonly ownStatus: ExecutionStatus;
   readonly unfinished: UnfinishedRun;
@@ -77,7 +83,8 @@ type SkipCause =
   | 'bounds are exported'
   | 'run is in progress'
   | 'execution has had its run'
-  | 'nothing to export yet';
+  | 'nothing to export yet'
+  | 'parents are not known';
 
 interface Situation extends Start, Facts {
   readonly state: ExportState;
@@ -102,9 +109,10 @@ function decideWithoutRun(situation: Situation): Decision {
     const reason = `a run for the scheduled time ${scheduledTime}, or a later one, has already begun`;
     return skip('scheduled time is repeated', reason);
   }
-  const exported = definition.bounds && exportedBy(state, definition.request);
+  const exported = isBounded(definition) ? exportedBy(state, definition.request) : undefined;
   if (exported !== undefined && again !== true) {
-    return skip('bounds are exported', `run ${exported.result.run} has exported these bounds`);
+    const what = definition.bounds === undefined ? 'the children of this run' : 'these bounds';
+    return skip('bounds are exported', `run ${exported.result.run} has exported ${what}`);
   }
   return begin(situation);
 }
@@ -161,7 +169,7 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
   // A run without a logged page is replaced: a new run also exports reports that have appeared since. A new bounded run
   // would export the same, so an unfinished one is replaced only if it cannot be resumed.
-  const isReplaceable = definition.bounds === undefined || contradiction !== undefined;
+  const isReplaceable = !isBounded(definition) || contradiction !== undefined;
   const { totals, counts } = progress;
   // A run whose parents are all gone so far may have begun with a wrong request.
   const isUntouched = totals.pages === 0 && counts.done === (counts.parents?.gone ?? 0);
@@ -258,6 +266,8 @@ function resume(state: ExportState, run: Run, progress: RunProgress): Decision {
 function begin(situation: Situation, emptyRun?: Run): Decision {
   const { state, definition, input, execution, newRun } = situation;
   if (state.recentExecutions?.includes(execution)) return skip('execution has had its run', noSecondRun);
+  const unknownParents = reasonWithoutParents(situation);
+  if (unknownParents !== undefined) return skip('parents are not known', unknownParents);
   assertNotEnded(situation);
   const now = epochMsOf(newRun.startedAt);
   const { since, until, reason } =
@@ -273,7 +283,7 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     sequence: run.sequence,
     active: run,
     lastScheduledTime: newestScheduledTime(input.scheduledTime, state),
-    firstStart: definition.bounds === undefined ? firstStartOf(definition, state, input, now) : undefined,
+    firstStart: isBounded(definition) ? undefined : firstStartOf(definition, state, input, now),
     recentExecutions: withExecution(state, execution),
     failedStart: undefined,
     lastAbandoned: undefined,
@@ -282,11 +292,19 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
   return { kind, run, progress: noProgress(run), reason, state: next };
 }
 
+function reasonWithoutParents({ definition, parentRun }: Situation): string | undefined {
+  const parents = exportedParents(definition);
+  if (parents === undefined || parentRun === 'known') return undefined;
+  return parentRun === 'none'
+    ? `export ${parents.export}, whose reports are the parents, has no published run. Start it first`
+    : `the newest run of ${parents.export} has changes only, not all parents. Start the children of one of its runs with --parents RUN`;
+}
+
 function newRunOf(
   { state, definition, input, execution, newRun }: Situation,
   { since, until }: Pick<ChosenBounds, 'since' | 'until'>,
 ): Run {
-  const { name, request, compression, lagMs, slicing, parents, dates, bounds } = definition;
+  const { name, request, compression, lagMs, slicing, parents, dates } = definition;
   const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
   const period = { since, until, startedAt: newRun.startedAt };
   return {
@@ -294,12 +312,11 @@ function newRunOf(
     ...newRun,
     since,
     until,
-    bounded: bounds === undefined ? undefined : true,
+    bounded: isBounded(definition) ? true : undefined,
     lagMs,
-    slices:
-      parents === undefined
-        ? chooseSlices(period, chosen, dates, state.lastCompleted)
-        : slicesOfParents(parents, chosen.parallel),
+    ...(parents === undefined
+      ? { slices: chooseSlices(period, chosen, dates, state.lastCompleted) }
+      : chainsOfParents(parents, chosen.parallel)),
     request,
     compression,
     startedBy: execution,
@@ -308,6 +325,13 @@ function newRunOf(
     scheduledTime: input.scheduledTime,
     cursorRestarts: 0,
   };
+}
+
+/** The slices of the values; or what is known of the parents before their plan is made. */
+function chainsOfParents(parents: Parents, parallel: number): Pick<Run, 'slices' | 'parents'> {
+  if ('values' in parents) return { slices: { count: parents.values.length, parallel } };
+  const { export: name, run } = parents;
+  return { parents: { export: name, run, isNamed: run === undefined ? undefined : true, parallel } };
 }
 
 /**
@@ -320,7 +344,7 @@ function boundsOfEmptyRun(
   input: StartInput,
   now: number,
 ): ChosenBounds | undefined {
-  if (emptyRun === undefined || input.since !== undefined || definition.bounds !== undefined) return undefined;
+  if (emptyRun === undefined || input.since !== undefined || isBounded(definition)) return undefined;
   const { run, since, request } = emptyRun;
   if (!selectsSame(selectionOf(request), definition.request)) return undefined;
   const reason = `the since of run ${run}, which has no page and is replaced`;

@@ -6,7 +6,7 @@
 import * as z from 'zod/mini';
 import { definitionOfState } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
-import type { ExportDefinition } from '../model.ts';
+import { type ExportDefinition, runIdPattern } from '../model.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
 import { describeProblems } from '../validation-errors.ts';
 import { maxParallel } from '../slices.ts';
@@ -29,6 +29,8 @@ const fields = {
   since: instantSchema,
   /** The upper bound of a bounded run, which also needs `since`. */
   until: instantSchema,
+  /** The run whose reports are the parents of a bounded run. */
+  parents: z.string().check(z.regex(runIdPattern, 'must be the ID of a run, such as 20261120T020000Z-1f3a5cb2d407')),
   /** Whether to export bounds that were exported before. */
   again: z.boolean(),
   /** How many slices of the run are walked at the same time. */
@@ -51,9 +53,13 @@ export const startInputSchema = z.partial(z.strictObject(fields)).check(
     path: ['until'],
     error: 'needs since: a run with an upper bound has both',
   }),
-  z.refine(({ again, until }) => again !== true || until !== undefined, {
+  z.refine(({ until, parents }) => until === undefined || parents === undefined, {
+    path: ['parents'],
+    error: 'names a bounded run, and so does until: leave out one of them',
+  }),
+  z.refine(({ again, until, parents }) => again !== true || until !== undefined || parents !== undefined, {
     path: ['again'],
-    error: 'needs since and until',
+    error: 'needs since and until, or parents',
   }),
 );
 /**

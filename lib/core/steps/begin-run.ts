@@ -6,9 +6,10 @@
  * run overlaps it.
  */
 
-import { assertBoundable, assertNoOverlap, definitionOfStart } from '../bounded-runs.ts';
+import { assertBoundable, assertNoOverlap, definitionOfStart, isBounded } from '../bounded-runs.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
 import { type ExportState, type LoopState, periodOf, refOf, type Run } from '../model.ts';
+import { exportedParents } from '../parents/run-parents.ts';
 import type { StepDependencies } from '../ports.ts';
 import { loopOf, readProgress } from '../run-progress.ts';
 import { type Decision, decide, type Facts, relationTo, type Start, type UnfinishedRun } from '../start/decide.ts';
@@ -91,7 +92,7 @@ async function recordDecision(deps: BeginRunDependencies, start: Start): Promise
         return { change: decision.state, result: decision };
       case 'begin':
       case 'replace': {
-        const begun = definition.bounds === undefined ? decision : await announceBounded(deps, state, start, decision);
+        const begun = isBounded(definition) ? await announceBounded(deps, state, start, decision) : decision;
         return { change: begun.state, result: begun };
       }
     }
@@ -128,10 +129,18 @@ export async function readFacts(deps: FactDependencies, state: ExportState, star
   const needsOwnStatus = input.restart === true || input.since !== undefined;
   return {
     newRun: identifyRun(state, runtime),
+    parentRun: await parentRunOf(deps, start),
     ownStatus: needsOwnStatus ? await executions.status(execution) : 'unknown',
     unfinished:
       state.active === undefined ? { kind: 'unread' } : await readUnfinished(deps, state, state.active, start),
   };
+}
+
+async function parentRunOf({ log }: FactDependencies, { definition }: Start): Promise<Facts['parentRun']> {
+  const parents = exportedParents(definition);
+  if (parents === undefined || parents.run !== undefined) return 'known';
+  if (parents.listsChanges) return 'changes';
+  return (await log.exportState(parents.export))?.lastCompleted === undefined ? 'none' : 'known';
 }
 
 /**
@@ -152,7 +161,7 @@ async function readUnfinished(
   const isRunning = relation === 'may resume' && (await executions.status(active.execution)) === 'running';
   if (isRunning) return { kind: 'running' };
   // The state of a bounded run does not have the root of completed runs.
-  const exportState = definition.bounds === undefined ? state : await log.exportState(definition.name);
+  const exportState = !isBounded(definition) ? state : await log.exportState(definition.name);
   const hasKnownRoot = (definition.documentRoot ?? exportState?.documentRoot) !== undefined;
   return { kind: 'read', progress: await readProgress(log, active), hasKnownRoot };
 }

@@ -18,6 +18,7 @@ import {
   queueOutcome,
   waitOutcome,
 } from './loop-outcome.ts';
+import { withPlan } from './plan-parents.ts';
 import { type ExportPageDependencies, type WalkResult, walkSlices } from './walk-slices.ts';
 
 type ExportPageCommand = { readonly loop: LoopState; readonly execution: string } & Invocation;
@@ -44,7 +45,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const { definition, log } = deps;
   const { loop, execution } = command;
   const state = await log.exportState(definition.stateName);
-  const run = ownedRun(state, execution, definition.name);
+  const run = await withPlan(deps, ownedRun(state, execution, definition.name), command);
   const isSameRun = run.run === loop.run;
   const before = await readProgress(log, run);
   const contradiction = contradictionOf(run, before.isComplete, definition);

@@ -11,7 +11,6 @@ import type { RootCheck } from '../document-root.ts';
 import { type ErrorName, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, LogEntry, PageEntry, PageTiming } from '../model.ts';
 import type { PageIdentity, PageSpool, ReceivedEnd, StepDependencies } from '../ports.ts';
-import { parentOf } from '../slices.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
 import {
   type DurablePage,
@@ -74,8 +73,8 @@ export async function* walk(
   limits: WalkLimits,
 ): AsyncGenerator<Logged> {
   const requests = requestAhead(deps, chain, from, limits);
-  const parent = parentOf(deps.definition, chain.slice);
   const lastPage = lastPageOf(from, limits);
+  const ofParent = chain.parent === undefined ? {} : { parent: chain.parent.id };
   try {
     let previous = from;
     let mayBeStored = limits.checkExisting;
@@ -115,12 +114,12 @@ export async function* walk(
     // The first entry that is logged takes the delays before this invocation's pages.
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
     limits.delays.current = undefined;
-    const entry = await logPage(deps, { ...unlogged, ...delays, ...(parent !== undefined && { parent }) });
+    const entry = await logPage(deps, { ...unlogged, ...delays, ...ofParent });
     return { entry, timing: entry.kind === 'page' ? durable.timing : null };
   }
 
   async function commitEnd(identity: PageIdentity, end: ReceivedEnd, previous: PageEntry | undefined): Promise<Logged> {
-    const entry = await logEnd(deps, chain.run, { identity, end, parent }, previous);
+    const entry = await logEnd(deps, chain.run, { identity, end, ...ofParent }, previous);
     if (entry.kind === 'page') limits.roots.assertStored(entry, previous);
     return { entry, timing: null };
   }

@@ -8,7 +8,8 @@
 import { ExportError, isExportError } from '../errors.ts';
 import { type Invocation, refOf, type Run } from '../model.ts';
 import type { FetchOptions, PageRequest, Received, ReportService, Runtime, StepDependencies } from '../ports.ts';
-import { parentOf, type Slice } from '../slices.ts';
+import type { Parent } from '../parents/plan.ts';
+import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
 import { atRate } from '../slots/request-rate.ts';
 
@@ -18,6 +19,8 @@ export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'se
 export interface Chain {
   readonly run: Run;
   readonly slice: Slice;
+  /** What it is of. Undefined: the export has no parents. */
+  readonly parent?: Parent | undefined;
 }
 
 /** When the longest Retry-After ends, on the monotonic clock. It applies to every request of the run. */
@@ -51,7 +54,6 @@ export function pageFetcher(
   { retryAfterDeadline, backoff, slot }: RequestLimits,
 ) {
   const { monotonicNow } = runtime;
-  const parent = parentOf(definition, chain.slice);
   // Innermost, so that the other requests of this process learn of a Retry-After before other processes do.
   const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
   const fetchAtRate = atRate(fetchAfterBackoff, rate, retryAfterDeadline);
@@ -64,8 +66,7 @@ export function pageFetcher(
     let waitedSeconds = 0;
     for (;;) {
       try {
-        const request = { ...requestOf(chain, page), ...(parent !== undefined && { parent }) };
-        return { received: await fetch(request, options), waitedSeconds };
+        return { received: await fetch(requestOf(chain, page), options), waitedSeconds };
       } catch (error) {
         if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
         options.signal.throwIfAborted();
@@ -87,11 +88,15 @@ export function pageFetcher(
 }
 
 /** The request of a page: the same for the whole chain, except for the cursor. The first page has none. */
-const requestOf = ({ run, slice }: Chain, { cursor, label }: Pick<PageRequest, 'cursor' | 'label'>): PageRequest => ({
+const requestOf = (
+  { run, slice, parent }: Chain,
+  { cursor, label }: Pick<PageRequest, 'cursor' | 'label'>,
+): PageRequest => ({
   request: run.request,
   since: slice.since,
   until: slice.until,
   begunAt: run.startedAt,
+  ...(parent !== undefined && { parent: parent.id, parentAlso: parent.also }),
   cursor,
   label,
 });

@@ -7,6 +7,7 @@
 import type { RootCheck } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, refOf, type Run } from '../model.ts';
+import type { ParentOf } from '../parents/run-parents.ts';
 import { hasParents, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
@@ -35,9 +36,13 @@ export async function proveBounds(
   deps: PageRequestsDependencies,
   run: Run,
   roots: RootCheck,
-  limits: RequestLimits & { readonly signal: AbortSignal; readonly intervals?: Iterable<Instant> | undefined },
+  limits: RequestLimits & {
+    readonly signal: AbortSignal;
+    readonly intervals?: Iterable<Instant> | undefined;
+    readonly parentOf: ParentOf;
+  },
 ): Promise<void> {
-  const { signal, intervals = emptyIntervals(run) } = limits;
+  const { signal, intervals = emptyIntervals(run), parentOf } = limits;
 
   /** The parent that is asked: the first one that is not gone. */
   let number = 1;
@@ -45,7 +50,7 @@ export async function proveBounds(
   async function request(period: Pick<Slice, 'since' | 'until'>, label: string): Promise<ReceivedPage> {
     for (;;) {
       const slice = { ...refOf(run), ...period, ...(hasParents(run) && { slice: number }) };
-      const fetchPage = pageFetcher(deps, { run, slice }, limits);
+      const fetchPage = pageFetcher(deps, { run, slice, parent: await parentOf(slice) }, limits);
       const { received } = await fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal });
       if (received.kind === 'page') {
         roots.assertProbe(label, received);

@@ -37,6 +37,7 @@ import { stateNameOfRun } from '../bounded-runs.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { allGoneError } from './gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
+import { type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
 import { walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { needsProofOfBounds, proveBounds } from './upper-bound.ts';
@@ -142,6 +143,7 @@ class SliceWalk {
   /** The number of the newest slice that has begun. */
   #begun: number;
   readonly #walked: WalkedSlices;
+  readonly #parentOf: ParentOf;
   /** The slices to walk before a new one begins: those that had begun before this invocation, or have started over. */
   readonly #unfinished: OpenSlice[];
   /** The slices to walk when no other one is left: those that were set aside before this invocation. */
@@ -164,6 +166,7 @@ class SliceWalk {
     this.#options = options;
     this.#before = before;
     this.#run = run;
+    this.#parentOf = parentsOfRun(deps, run);
     this.#begun = before.begun;
     this.#walked = new WalkedSlices(run, before, before.open);
     const setAside = new Set(before.setAside);
@@ -190,7 +193,7 @@ class SliceWalk {
   /** Resolves to whether the chains may begin. */
   async proveBounds(slot: HeldSlot | undefined): Promise<boolean> {
     try {
-      const limits = { ...this.#options, signal: this.#signal, backoff: this.#backoff, slot };
+      const limits = { ...this.#options, signal: this.#signal, backoff: this.#backoff, slot, parentOf: this.#parentOf };
       await proveBounds(this.#deps, this.#run, this.#options.roots, limits);
       return true;
     } catch (error) {
@@ -298,7 +301,8 @@ class SliceWalk {
     };
     let newest: LogEntry | undefined = last;
     try {
-      for await (const { entry, timing } of walk(this.#deps, { run: this.#run, slice }, last, limits)) {
+      const chain = { run: this.#run, slice, parent: await this.#parentOf(slice) };
+      for await (const { entry, timing } of walk(this.#deps, chain, last, limits)) {
         newest = entry;
         this.#outages = 0;
         this.#walked.set({ slice, last: newest });

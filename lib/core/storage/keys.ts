@@ -101,6 +101,9 @@ function extensionOf({ format, container }: RunKeyParts['request']): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';
 }
 
+/** A part of the plan of a run. No reader of runs lists this folder. */
+export const planKey = (exportName: string, sha256: string): string => `${exportName}/_plans/${sha256}.jsonl`;
+
 export function createRunId(epochMs: number, randomHex: string): RunId {
   const compact = instantOf(epochMs)
     .replace(/\.\d+Z$/, 'Z')

@@ -95,7 +95,8 @@ async function* unbrokenChains(
     root = entry.documentRoot ?? root;
     if (entry.kind === 'page') yield entry;
   }
-  endSlice();
+  // The plan of a run may have no parents.
+  if (run.slices?.count !== 0 || first !== undefined) endSlice();
   // The header has what was read before.
   if (!isDeepStrictEqual(read.content(), content)) throw brokenChain(run, 'it has changed while it was read');
 }
@@ -117,11 +118,13 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
     size,
     totals: content.totals,
     slices: hasParents(run) ? undefined : run.slices && slices,
-    parents: hasParents(run) ? parentsOf(content) : undefined,
+    parents: hasParents(run) ? parentsOf(run, content) : undefined,
   };
 }
 
-const parentsOf = ({ complete, withoutPages, gone, skipped }: RunContent) => ({
+const parentsOf = ({ parents }: Run, { complete, withoutPages, gone, skipped }: RunContent) => ({
+  export: parents?.export,
+  run: parents?.run,
   count: complete,
   withoutPages,
   gone,

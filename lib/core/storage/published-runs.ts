@@ -3,14 +3,14 @@
 import * as z from 'zod/mini';
 import { ExportError, isExportError } from '../errors.ts';
 import { latestSchema, type RunRef } from '../model.ts';
-import type { StoreReader } from '../ports.ts';
+import type { PageStore } from '../ports.ts';
 import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, summaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import { type RunSummary, runSummarySchema } from './published-schemas.ts';
 import { maxDocumentBytes } from './stored-records.ts';
 
-/** Read access to documents, such as manifests and summaries, and to the folders they are in. */
-export type DocumentReader = Pick<StoreReader, 'read' | 'listFolders' | 'locate'>;
+/** Read access to documents, such as manifests and summaries. */
+export type DocumentReader = Pick<PageStore, 'read' | 'locate'>;
 
 export interface PublishedRun extends OpenManifest {
   /** The manifest's key. */

@@ -104,7 +104,9 @@ export const manifestHeaderSchema = z.object({
   ),
   parents: optional(
     z.object({
-      count: described(ordinal, 'How many parents the run has. Each is a slice.'),
+      export: optional(text, 'Only if they are reports of another export: its name.'),
+      run: optional(run, 'The run of that export whose reports they are.'),
+      count: described(count, 'How many parents the run has. Each is a slice. 0 if that run has none.'),
       withoutPages: described(count, 'How many of them have no page.'),
       gone: described(count, 'How many of these no longer exist, as the API says.'),
       skipped: described(count, 'How many of these an operator has skipped. They may have reports.'),

@@ -6,6 +6,7 @@
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type RunId, runIdPattern } from '../model.ts';
+import type { StoreReader } from '../ports.ts';
 import { latestKey, manifestKey, manifestKeyFromRunId, runsPrefix, summaryKey } from './keys.ts';
 import {
   type DocumentReader,
@@ -29,7 +30,7 @@ import type { RunSummary } from './published-schemas.ts';
  * @throws PageConflictError if a summary, and maybe the manifest beside it, was changed, if a manifest is missing, or
  *   the newest run
  */
-export async function* listPublishedRuns(store: DocumentReader, exportName: string): AsyncGenerator<RunSummary> {
+export async function* listPublishedRuns(store: RunReader, exportName: string): AsyncGenerator<RunSummary> {
   // Read first: the run that it names has its run.json by now.
   const latest = await findLatest(store, exportName);
   const found = await findRuns(store, exportName);
@@ -45,7 +46,7 @@ export async function* listPublishedRuns(store: DocumentReader, exportName: stri
 }
 
 /** The IDs of all published runs, oldest first by their IDs: those with a manifest, and those that have lost theirs. */
-export async function listRunIds(store: DocumentReader, exportName: string): Promise<readonly RunId[]> {
+export async function listRunIds(store: RunReader, exportName: string): Promise<readonly RunId[]> {
   const found: RunId[] = [];
   for (const day of (await daysOf(store, exportName)).sort()) {
     const folders = await foldersIn(store, day, `${day}/run=`);
@@ -59,6 +60,9 @@ export async function listRunIds(store: DocumentReader, exportName: string): Pro
   return found;
 }
 
+/** Read access to documents, and to the folders they are in. */
+type RunReader = DocumentReader & Pick<StoreReader, 'listFolders'>;
+
 type FoundRun =
   | { readonly sequence: number; readonly summary: RunSummary }
   | { readonly sequence: number; readonly error: ExportError };
@@ -67,7 +71,7 @@ type FoundRun =
  * Reads the summaries of all days. The folder of a run has the day on which it began, by the clock of the function that
  * began it. A clock can be wrong by any time, so only the sequence in the summary says whether a run is above another.
  */
-async function findRuns(store: DocumentReader, exportName: string): Promise<FoundRun[]> {
+async function findRuns(store: RunReader, exportName: string): Promise<FoundRun[]> {
   const found: FoundRun[] = [];
   for (const day of await daysOf(store, exportName)) {
     const folders = await foldersIn(store, day, `${day}/run=`);
@@ -78,7 +82,7 @@ async function findRuns(store: DocumentReader, exportName: string): Promise<Foun
 }
 
 /** Undefined also if it was changed: the next run that is published replaces it. */
-async function findLatest(store: DocumentReader, exportName: string): Promise<Pointer | undefined> {
+async function findLatest(store: RunReader, exportName: string): Promise<Pointer | undefined> {
   try {
     return await readLatestPointer(store, exportName);
   } catch (error) {
@@ -89,24 +93,24 @@ async function findLatest(store: DocumentReader, exportName: string): Promise<Po
 
 const isRunId = (name: string): name is RunId => runIdPattern.test(name);
 
-const daysOf = (store: DocumentReader, exportName: string): Promise<string[]> =>
+const daysOf = (store: RunReader, exportName: string): Promise<string[]> =>
   foldersIn(store, exportName, runsPrefix(exportName));
 
 /** The folders directly in `parent` whose keys begin with `prefix`. */
-export async function foldersIn(store: DocumentReader, parent: string, prefix: string): Promise<string[]> {
+export async function foldersIn(store: RunReader, parent: string, prefix: string): Promise<string[]> {
   const folders: string[] = [];
   for await (const folder of store.listFolders(parent)) if (folder.startsWith(prefix)) folders.push(folder);
   return folders;
 }
 
 /** The run in `folder`; undefined if it is not published. */
-async function readRun(store: DocumentReader, folder: string): Promise<FoundRun | undefined> {
+async function readRun(store: RunReader, folder: string): Promise<FoundRun | undefined> {
   const regular = await readRunAt(store, folder, 'run.json');
   return regular ?? (await readRunAt(store, folder, 'bounded.json'));
 }
 
 async function readRunAt(
-  store: DocumentReader,
+  store: RunReader,
   folder: string,
   name: 'run.json' | 'bounded.json',
 ): Promise<FoundRun | undefined> {

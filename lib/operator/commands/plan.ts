@@ -1,6 +1,7 @@
 /** `report-exporter plan`: the next requests of exports, and why; with `--request`, also the responses. */
 
 import type { Runtime } from '../../core/ports.ts';
+import { toPrintable } from '../../core/sanitize.ts';
 import type { ExportTarget, ScheduleState } from '../target.ts';
 import type { RequestedStart } from '../bounded-start.ts';
 import { type Call, exitStatuses, openExport, print, runOnTarget } from '../context.ts';
@@ -74,15 +75,16 @@ async function planExport(
   const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
-  const { next, begun, ...plan } = {
+  const { next, begun, parentOf, ...plan } = {
     next: undefined,
     begun: undefined,
+    parentOf: async () => undefined,
     ...(await planRun({ ...target, runtime }, start)),
   };
   const sent = next === undefined ? null : plannedRequest(service, next);
   Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
-  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, notify, runtime, toEnd }));
+  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, parentOf, notify, runtime, toEnd }));
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {
@@ -98,7 +100,7 @@ function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle)
     why: reason,
     since,
     until,
-    parents,
+    parents: parents && parentsText(plan, parents),
     slices: slices && slicesText(slices),
     page: act === 'start' ? null : nextPageText(plan),
     settings,
@@ -111,6 +113,14 @@ type PlannedRun = Extract<Plan, { readonly run: unknown }>;
 function outcomeText({ run, bounded, abandons }: PlannedRun): string {
   if (run !== null) return `resumes run ${run}`;
   return `begins a new ${bounded ? 'bounded ' : ''}run${abandons === null ? '' : ` and abandons run ${abandons}`}`;
+}
+
+/** `open, closed`; of reports of another export `40 in run 20261120T020000Z-1f3a5cb2d407 of repos: a, b, c, …`. */
+function parentsText({ parentRun, slices }: PlannedRun, first: readonly string[]): string {
+  const count = slices?.count ?? 0;
+  const shown = [...first, ...(count > first.length ? ['…'] : [])].join(', ');
+  if (parentRun === null) return shown;
+  return `${count.toLocaleString('en')} in run ${parentRun.run} of ${parentRun.export}${count === 0 ? '' : `: ${toPrintable(shown)}`}`;
 }
 
 function nextPageText({ page, slice }: PlannedRun): string {

@@ -4,6 +4,7 @@ import { findDateProblem } from '../../core/bounded-runs.ts';
 import { isExportError } from '../../core/errors.ts';
 import type { RootCheck } from '../../core/document-root.ts';
 import type { Instant, Run } from '../../core/model.ts';
+import type { ParentOf } from '../../core/parents/run-parents.ts';
 import type { ReportService, Runtime } from '../../core/ports.ts';
 import { needsProofOfBounds, proveBounds } from '../../core/steps/upper-bound.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
@@ -27,6 +28,7 @@ interface ProofOptions {
   readonly roots: RootCheck;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
+  readonly parentOf: ParentOf;
 }
 
 /**
@@ -37,7 +39,7 @@ export async function planProof(
   { definition }: Pick<ExportTarget, 'definition'>,
   client: ReportService,
   run: Run,
-  { firstReports, roots, notify, runtime }: ProofOptions,
+  { firstReports, roots, notify, runtime, parentOf }: ProofOptions,
 ): Promise<BoundsProof | undefined> {
   const needsProof = needsProofOfBounds(run);
   const intervals = needsProof ? undefined : endsOf(run, definition.dates);
@@ -73,7 +75,7 @@ export async function planProof(
   const retryAfterDeadline = runtime.monotonicNow() + maxWaitSeconds * 1_000;
   const { signal } = new AbortController();
   try {
-    await proveBounds(deps, run, roots, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals });
+    await proveBounds(deps, run, roots, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals, parentOf });
     return { quiet, rejection };
   } catch (error) {
     if (needsProof) throw error;

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
+import type { ParentOf } from '../../core/parents/run-parents.ts';
 import type { PageHints, PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/memory-record.ts';
@@ -96,6 +97,7 @@ export interface SeenPages {
 interface WalkOptions {
   /** A new run: its bounds are proved, too. */
   readonly run: Run | undefined;
+  readonly parentOf: ParentOf;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
   readonly toEnd: boolean;
@@ -111,7 +113,7 @@ export async function requestPages(
   target: Pick<ExportTarget, 'name' | 'definition' | 'service' | 'log'>,
   first: PageRequest,
   found: Requested,
-  { run, notify, runtime, toEnd }: WalkOptions,
+  { run, parentOf, notify, runtime, toEnd }: WalkOptions,
 ): Promise<SeenPages> {
   const { name, definition, service, log } = target;
   await using connection = await service.connect(notify);
@@ -158,7 +160,7 @@ export async function requestPages(
     const isDone = cursor === null || (!toEnd && pages.length === shownPages);
     next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
   }
-  const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime }));
+  const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
   return { pages, last, proof };
 }
 

@@ -23,7 +23,7 @@ const scalar = oneTypeOf(
   [z.string().check(z.maxLength(1_000)), z.number(), z.boolean(), z.null()],
   'must be a text, a number, a boolean or null',
 );
-const valuesSchema = oneTypeOf(
+export const valuesSchema = oneTypeOf(
   [scalar, z.readonly(z.array(scalar).check(z.minLength(1, 'must not be empty')))],
   'must be a text, a number, a boolean or null, or a list of these',
 );

@@ -17,7 +17,8 @@ import { headerValuePattern, headerValueProblem, problemOfRequestHeader } from '
 type Path = SettingsProblem['path'];
 
 /** The placeholders of a template. `{filter.NAME}` is a field of the filter, and `{filter}` the whole filter. */
-const placeholders = '{since}, {since-1}, {until}, {until-1}, {size}, {parent}, {filter} and {filter.NAME}';
+const placeholders =
+  '{since}, {since-1}, {until}, {until-1}, {size}, {parent}, {parent.NAME}, {filter} and {filter.NAME}';
 export const placeholderPattern = /\{(\+?[A-Za-z][\w.-]*)\}/g;
 
 /** The names in a text: `since` and `filter.type`. */
@@ -32,7 +33,7 @@ export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhe
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
 const likelyPlaceholder =
-  /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|\+?\s*parent|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
+  /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|\+?\s*parent(?:\.[^{}]*)?|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
 /** Where a template stands: in a body, a value may be an object; `{cursor}` is only in `next.request`. */
 interface TemplatePlace {
@@ -55,7 +56,7 @@ function findTemplateProblem(
   return undefined;
 }
 
-const valuePattern = /^((since|until)(-1)?|size|parent|filter\.[A-Za-z0-9_.-]+)$/;
+const valuePattern = /^((since|until)(-1)?|size|parent(\.[A-Za-z0-9_-]+)?|filter\.[A-Za-z0-9_.-]+)$/;
 
 function problemOfName(name: string): string {
   if (name === '+parent') return '{+parent} keeps slashes, which only a path has. Send {parent}';
@@ -173,14 +174,16 @@ export const requestRules = ({ method, body, form }: Request): readonly Rule[] =
   [['form'], body !== undefined && form !== undefined, 'takes the place of body: set only one of them'],
 ];
 
-/** Whether a request has the placeholder in its path, its query, its headers or its body. */
-export const uses = ({ body, ...rest }: FurtherRequest, name: string): boolean =>
-  [...templatesIn(body ?? {}), ...scalarsIn(rest, [])].some(({ value }) =>
-    placeholdersIn(String(value)).includes(name),
-  );
+/** The placeholders in the path, the query, the headers and the body of a request. */
+const placeholdersOf = ({ body, ...rest }: FurtherRequest): readonly string[] =>
+  [...templatesIn(body ?? {}), ...scalarsIn(rest, [])].flatMap(({ value }) => placeholdersIn(String(value)));
 
-/** Whether a request has the parent, with slashes or without. */
-export const usesParent = (request: FurtherRequest): boolean => uses(request, 'parent') || uses(request, '+parent');
+/** Whether a request has the placeholder. */
+export const uses = (request: FurtherRequest, name: string): boolean => placeholdersOf(request).includes(name);
+
+/** The placeholders of a request for values of the parent: `parent`, `+parent`, `parent.NAME`. */
+export const parentsIn = (request: FurtherRequest): readonly string[] =>
+  placeholdersOf(request).filter((name) => /^\+?parent(\.|$)/.test(name));
 
 /** Whether a request has the bound, as it is or one unit before. */
 export const usesBound = (request: FurtherRequest, bound: 'since' | 'until'): boolean =>

@@ -46,7 +46,7 @@ export async function probeService(
 ): Promise<ProbeResult> {
   const { request } = definition;
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
-  const [parent] = definition.parents?.values ?? [];
+  const parent = firstValue(definition);
   const begunAt = instantOf(runtime.now());
   const page = { request, ...period, begunAt, parent, cursor: null, label: 'page 1 of the next run' };
   const { received } = await probePage(service, page, roots, { runtime, notify });
@@ -54,6 +54,10 @@ export async function probeService(
   const { reports, timing } = received;
   return { reports, latencyMs: timing.latencyMs, doubtfulEnd: received.hints().doubtfulEnd };
 }
+
+/** That of an export of parents is in its pages. */
+const firstValue = ({ parents }: Pick<ExportDefinition, 'parents'>): string | undefined =>
+  parents !== undefined && 'values' in parents ? parents.values[0] : undefined;
 
 /** A service that needs longer would keep a person waiting. */
 const timeoutMs = 30_000;

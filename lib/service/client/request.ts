@@ -89,10 +89,11 @@ const cursorAsValue = (api: Description, cursor: string): JsonValue =>
 type ValueOf = (name: string) => JsonValue | undefined;
 
 function valuesOf(api: Description, request: PageRequest): ValueOf {
-  const { since, cursor, parent } = request;
+  const { since, cursor, parent, parentAlso = {} } = request;
   const { filter, size, format, container } = request.request;
   const others = new Map<string, JsonValue | undefined>([
     ...Object.entries({ size, format, container }),
+    ...Object.entries(parentAlso).map(([name, value]) => [`parent.${name}`, value] as const),
     ...Object.entries(filter).map(([name, value]) => [`filter.${name}`, value] as const),
   ]);
   // A placeholder must have a value.

@@ -4,6 +4,7 @@
  * needs none.
  */
 
+import type { ReportValues } from '../../core/ports.ts';
 import type { PathValue } from '../api/response-facts.ts';
 
 export interface FormatCheck {
@@ -58,7 +59,7 @@ export type CreateCheck = (options: CheckOptions) => FormatCheck;
 export const maxValueLength = 64 * 1024;
 
 /** Reads the text of a page in one format. */
-interface TextReader {
+export interface TextReader {
   /** Returns a problem in the text, or undefined. */
   read(text: string): string | undefined;
   /** The text is over. Returns a problem of the whole text, or its contents; the format lacks absent fields. */
@@ -68,6 +69,9 @@ interface TextReader {
   readonly mayBeEmpty?: boolean;
   readonly keepsByteOrderMark?: boolean;
 }
+
+/** Receives the values of each report of a page. */
+export type OnReport = (values: ReportValues) => void;
 
 /**
  * How much is decoded at a time. Text that is being parsed survives garbage collections, and V8 then grows its heap:

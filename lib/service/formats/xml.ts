@@ -161,6 +161,6 @@ function firstProblem(targets: Iterable<Target>, read: (target: Target) => strin
   return problem;
 }
 
-function localName(name: string): string {
+export function localName(name: string): string {
   return name.slice(name.lastIndexOf(':') + 1);
 }

@@ -4,7 +4,7 @@
  */
 
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
-import type { ExportState, LogEntry, LoopState, Run } from '../../../lib/core/model.ts';
+import type { ExportState, LogEntry, LoopState, Parents, Run } from '../../../lib/core/model.ts';
 import type { ChainRef, PageRequest, PageSpool, Received, ReceivedPage } from '../../../lib/core/ports.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import type { foldContent } from '../../../lib/core/storage/run-content.ts';
@@ -42,6 +42,8 @@ export interface Mutant {
   readonly firstSeed?: number;
 }
 
+const valuesOf = (parents: Parents | undefined): readonly string[] =>
+  parents !== undefined && 'values' in parents ? parents.values : [];
 const keyIn = ({ input }: Command): string => (input as { readonly Key?: string }).Key ?? '';
 const sortKeyIn = ({ input }: Command): string =>
   (input as { readonly Item?: { readonly sk?: { readonly S?: string } } }).Item?.sk?.S ?? '';
@@ -490,7 +492,7 @@ export const mutants: readonly Mutant[] = [
     violates: 'a run requests what its manifest states',
     faults: inPorts(
       ({ service, definition: { parents } }) => ({
-        service: { fetch: (request, sent) => service.fetch({ ...request, parent: parents?.values.at(-1) }, sent) },
+        service: { fetch: (request, sent) => service.fetch({ ...request, parent: valuesOf(parents).at(-1) }, sent) },
       }),
       ['ExportPage'],
     ),
@@ -499,7 +501,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the parents of a manifest are in another order',
     violates: 'a manifest lists exactly the page log of its run',
     faults: inSettings(
-      ({ parents }) => ({ parents: parents && { values: parents.values.toReversed() } }),
+      ({ parents }) => ({ parents: parents && { values: valuesOf(parents).toReversed() } }),
       'ExportPage',
     ),
   },

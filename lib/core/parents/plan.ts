@@ -1,0 +1,101 @@
+/**
+ * The plan of a run whose parents are reports of another export: each parent once, in the order of these reports. The
+ * number of a parent is that of its slice.
+ */
+
+import { ExportError } from '../errors.ts';
+import type { ExportedParents } from '../model.ts';
+import type { ReportValues } from '../ports.ts';
+import { isSelected, pathsOf, problemOfParent } from './values.ts';
+
+/** What a slice requests. */
+export interface Parent {
+  /** The value of `{parent}`. */
+  readonly id: string;
+  /** The values of `{parent.NAME}`. */
+  readonly also?: Readonly<Record<string, string>> | undefined;
+}
+
+const maxParents = 100_000;
+const maxPlanBytes = 32 * 1024 * 1024;
+/** How many parents a part of the plan has; the last one has fewer. */
+export const parentsPerPart = 2_000;
+
+/** Collects the parents, report by report. */
+export function createPlan(parents: ExportedParents) {
+  const { id: idAt, also, where, isInHeader } = parents;
+  const paths = pathsOf(parents);
+  const found = new Set<string>();
+  /** The paths at which no report has had anything so far. */
+  const missing = new Set(paths);
+  let reports = 0;
+  let bytes = 0;
+
+  /** `place` names the report in messages, which must not have its values. */
+  function parentIn(valueAt: (path: string) => ReportValues[number], place: string): Parent {
+    const textAt = (path: string, name: string): string => {
+      const value = valueAt(path);
+      const isText = value?.type === 'string' || value?.type === 'number';
+      const problem = isText ? problemOfParent(value.text, isInHeader) : 'must be a text or a number';
+      if (problem !== undefined || value === undefined) {
+        throw contractError(
+          parents,
+          `The value at ${path === '' ? 'the whole' : path} of ${place}, which is {${name}}, ${problem}`,
+        );
+      }
+      return value.text;
+    };
+    const id = textAt(idAt, 'parent');
+    const values = Object.entries(also).map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);
+    return values.length === 0 ? { id } : { id, also: Object.fromEntries(values) };
+  }
+
+  return {
+    paths,
+    /** @throws ContractError if the report is a parent without an ID; ConfigurationError if there are too many */
+    add(values: ReportValues, place: string): void {
+      reports += 1;
+      paths.forEach((path, index) => {
+        if (values[index] !== undefined) missing.delete(path);
+      });
+      const valueAt = (path: string) => values[paths.indexOf(path)];
+      if (!isSelected(where, valueAt)) return;
+      const line = `${JSON.stringify(parentIn(valueAt, place))}\n`;
+      if (found.has(line)) return;
+      found.add(line);
+      bytes += Buffer.byteLength(line);
+      const limit =
+        found.size > maxParents
+          ? `${maxParents.toLocaleString('en')} parents`
+          : bytes > maxPlanBytes
+            ? '32 MiB of parents'
+            : undefined;
+      if (limit === undefined) return;
+      const message = `Export ${parents.export} has more than ${limit}. Select fewer with parents.where, in several exports`;
+      throw new ExportError('ConfigurationError', message);
+    },
+    /** The lines of each part. @throws ContractError if no report has anything at one of the paths */
+    parts(): readonly (readonly string[])[] {
+      const [path] = missing;
+      if (path !== undefined && reports > 0) {
+        throw contractError(
+          parents,
+          `None of ${reports.toLocaleString('en')} reports has anything at ${path}, which parents name`,
+        );
+      }
+      const lines = [...found];
+      const count = Math.ceil(lines.length / parentsPerPart);
+      return Array.from({ length: count }, (_, part) =>
+        lines.slice(part * parentsPerPart, (part + 1) * parentsPerPart),
+      );
+    },
+    count: () => found.size,
+  };
+}
+
+const contractError = ({ export: name }: ExportedParents, reason: string): ExportError =>
+  new ExportError(
+    'ContractError',
+    `${reason}. So the parents in export ${name} are not known, and nothing is requested. Correct parents in the settings; ` +
+      'where excludes reports without a value',
+  );

@@ -1,0 +1,111 @@
+/** Reads the parents of a run from the manifest and the pages of another export. */
+
+import { concurrentReads, mapConcurrently } from '../concurrency.ts';
+import { ExportError } from '../errors.ts';
+import type { ExportedParents, RunId } from '../model.ts';
+import type { ReportReader, ReportValues } from '../ports.ts';
+import { DifferentContentError, readPage } from '../storage/compression.ts';
+import {
+  type DocumentReader,
+  findManifest,
+  missingManifest,
+  openPublishedRun,
+  readLatestPointer,
+} from '../storage/published-runs.ts';
+import type { ManifestPage } from '../storage/published-schemas.ts';
+import { createPlan } from './plan.ts';
+
+export interface ParentSource {
+  readonly store: DocumentReader;
+  readonly reportReader: ReportReader;
+}
+
+interface ReadPlan {
+  /** The run whose reports are the parents. */
+  readonly run: RunId;
+  readonly count: number;
+  /** The lines of each part of the plan. */
+  readonly parts: readonly (readonly string[])[];
+}
+
+const maxPages = 200_000;
+
+/**
+ * The parents in the newest published run of their export, or in the one that `parents` names.
+ * @throws ConfigurationError if there is no such run, or its pages do not have as many reports as its manifest says;
+ *   ContractError if they have no parents as the settings describe them; PageConflictError if a page was changed
+ */
+export async function readParents(
+  source: ParentSource,
+  parents: ExportedParents,
+  signal?: AbortSignal,
+): Promise<ReadPlan> {
+  const { header, pages } = await openRunOfParents(source.store, parents);
+  const plan = createPlan(parents);
+  if (header.totals.pages > maxPages) {
+    throw new ExportError(
+      'ConfigurationError',
+      `Run ${header.run} of export ${parents.export} has more than ${maxPages.toLocaleString('en')} pages, too many to read the parents of a run from`,
+    );
+  }
+  for await (const batch of inBatches(pages)) {
+    signal?.throwIfAborted();
+    const read = await mapConcurrently(batch, concurrentReads, (page) => readReports(source, page, plan.paths));
+    read.forEach((reports, index) => {
+      const page = batch[index]?.page;
+      reports.forEach((values, at) => plan.add(values, `report ${at + 1} of page ${page} of run ${header.run}`));
+    });
+  }
+  return { run: header.run, count: plan.count(), parts: plan.parts() };
+}
+
+async function openRunOfParents(store: ParentSource['store'], { export: name, run }: ExportedParents) {
+  if (run !== undefined) return await openPublishedRun(store, name, run);
+  const latest = await readLatestPointer(store, name);
+  if (latest === undefined) {
+    const message = `Export ${name} has no published run, so there are no parents. Start it first`;
+    throw new ExportError('ConfigurationError', message);
+  }
+  const found = await findManifest(store, latest.manifest);
+  if (found === undefined) throw missingManifest(store.locate(latest.manifest));
+  return found;
+}
+
+async function* inBatches(pages: AsyncIterable<ManifestPage>): AsyncGenerator<readonly ManifestPage[]> {
+  let batch: ManifestPage[] = [];
+  for await (const page of pages) {
+    batch.push(page);
+    if (batch.length < concurrentReads) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
+}
+
+async function readReports(
+  { store, reportReader }: ParentSource,
+  page: ManifestPage,
+  paths: readonly string[],
+): Promise<readonly ReportValues[]> {
+  const address = store.locate(page.key);
+  const chunks = await store.read(page.key);
+  if (chunks === undefined) throw changedPage(address, 'does not exist');
+  try {
+    const reports = await reportReader.read(readPage(page, chunks), paths);
+    if (page.reports === null || page.reports === reports.length) return reports;
+    throw new ExportError(
+      'ConfigurationError',
+      `${address} has ${page.reports} reports by its manifest, and ${reports.length} by the settings: its description has changed since. ` +
+        'Complete a run with the new description, then start again',
+    );
+  } catch (error) {
+    if (error instanceof DifferentContentError) throw changedPage(address, error.message);
+    throw error;
+  }
+}
+
+const changedPage = (address: string, reason: string): ExportError =>
+  new ExportError(
+    'PageConflictError',
+    `${address} ${reason}, so the parents cannot be read. Restore it from a bucket version or a backup, or complete another run of its export`,
+  );

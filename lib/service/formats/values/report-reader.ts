@@ -1,0 +1,44 @@
+/**
+ * Reads values of the reports in pages that were checked when they were received. A path leads from a report: in JSON
+ * a JSON Pointer, which is empty for a report that is no object; in XML the names of elements, possibly with an
+ * attribute at the end, such as `/link/@href`; in CSV the name of a column.
+ */
+
+import { ExportError } from '../../../core/errors.ts';
+import type { ReportReader, ReportValues } from '../../../core/ports.ts';
+import { type PageSettings, reportsIn } from '../../api/page.ts';
+import { checkText, type OnReport, type TextReader } from '../format-check.ts';
+
+const createReportReader = (page: PageSettings): ReportReader => ({
+  async read(chunks, paths) {
+    const reports: ReportValues[] = [];
+    const check = checkText(await textReader(page, paths, (values) => reports.push(values)));
+    for await (const chunk of chunks) {
+      const problem = check.push(chunk);
+      if (problem !== undefined) throw new ExportError('ContractError', problem);
+    }
+    const content = check.end();
+    if (typeof content === 'string') throw new ExportError('ContractError', content);
+    return reports;
+  },
+});
+
+/** Reads the reports that are the parents of an export; undefined if its parents are none. */
+export const reportReaderOf = (
+  parents: { readonly parentPage?: PageSettings | undefined } | undefined,
+): ReportReader | undefined => parents?.parentPage && createReportReader(parents.parentPage);
+
+async function textReader(page: PageSettings, paths: readonly string[], onReport: OnReport): Promise<TextReader> {
+  // Libraries take time to load, and few processes need them.
+  switch (page.format) {
+    case 'json':
+    case 'ndjson':
+      return (await import('./json-reports.ts')).jsonReports(page, paths, onReport);
+    case 'xml':
+      return (await import('./xml-reports.ts')).xmlReports(reportsIn(page) ?? '/*/*', paths, onReport);
+    case 'csv':
+      return (await import('./csv-reports.ts')).csvReports(page.delimiter, paths, onReport);
+    case 'bytes':
+      throw new ExportError('ConfigurationError', 'Pages in bytes have no reports that can be read');
+  }
+}
