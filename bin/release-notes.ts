@@ -7,30 +7,33 @@
 
 import { readFileSync } from 'node:fs';
 
-const [tag = ''] = process.argv.slice(2);
-const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly version: string };
-
-/** The section of `wanted` in the changelog, without its heading; undefined if there is none. */
-function notesOf(wanted: string): string | undefined {
-  const [, ...sections] = readFileSync('CHANGELOG.md', 'utf8').split(/^## /m);
-  const section = sections.find((each) => /^\S+/.exec(each)?.[0] === wanted);
-  return section?.replace(/^.*\n/, '').trim();
+/** The notes for the tag. @throws Error if it may not be released */
+export function releaseNotes(tag: string, version: string, changelog: string): string {
+  if (version.includes('-')) {
+    throw new Error(
+      `package.json has ${version}, the version of builds between releases. Set that of the release (docs/releases.md)`,
+    );
+  }
+  if (tag !== `v${version}`) {
+    throw new Error(
+      `The tag ${tag} does not match package.json, which has version ${version}. Tag v${version} instead`,
+    );
+  }
+  const [, ...sections] = changelog.split(/^## /m);
+  const section = sections.find((each) => /^\S+/.exec(each)?.[0] === version);
+  const notes = section?.replace(/^.*\n/, '').trim() ?? '';
+  if (notes === '') {
+    throw new Error(`CHANGELOG.md has no notes for ${version}. Add them below a heading "## ${version} - <date>"`);
+  }
+  return notes;
 }
 
-function fail(message: string): void {
-  process.stderr.write(`Error: ${message}\n`);
-  process.exitCode = 1;
-}
-
-const notes = notesOf(version);
-if (version.includes('-')) {
-  fail(
-    `package.json has ${version}, the version of builds between releases. Set that of the release (docs/releases.md)`,
-  );
-} else if (tag !== `v${version}`) {
-  fail(`The tag ${tag} does not match package.json, which has version ${version}. Tag v${version} instead`);
-} else if (notes === undefined || notes === '') {
-  fail(`CHANGELOG.md has no notes for ${version}. Add them below a heading "## ${version} - <date>"`);
-} else {
-  process.stdout.write(`${notes}\n`);
+if (import.meta.main) {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly version: string };
+  try {
+    process.stdout.write(`${releaseNotes(process.argv[2] ?? '', version, readFileSync('CHANGELOG.md', 'utf8'))}\n`);
+  } catch (error) {
+    process.stderr.write(`${String(error)}\n`);
+    process.exitCode = 1;
+  }
 }

@@ -40,7 +40,7 @@ import {
 import { mapConcurrently } from '../../lib/core/concurrency.ts';
 import { anExportBench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
-import { cases, fc } from '../support/property.ts';
+import { anyCodePoint, cases, fc } from '../support/property.ts';
 
 export interface PageLogHarness {
   readonly log: PageLog;
@@ -454,7 +454,7 @@ export function pageLogContract(
           expect(JSON.stringify(written)).toBe(JSON.stringify(accepted));
         };
         for (const filter of extreme) await finish(filter);
-        const anyFilter = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 8 }));
+        const anyFilter = fc.dictionary(fc.string({ unit: anyCodePoint }), fc.jsonValue({ maxDepth: 8 }));
         await fc.assert(fc.asyncProperty(anyFilter, finish), { numRuns: cases(200) });
       });
     });

@@ -9,7 +9,7 @@ import {
   exportName,
   type InterruptedExport,
 } from '../support/export/interrupted-export.ts';
-import { ofEntry, ofMetadata, ofState, stateRow } from '../support/export/state-rows.ts';
+import { ofEntry, ofMetadata, ofState, type Selection, stateRow } from '../support/export/state-rows.ts';
 import { anyStorageEdit, type StoredItem } from '../support/export/storage-edits.ts';
 import { cases, fc, test } from '../support/property.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
@@ -42,8 +42,8 @@ const file = (root: string, key: string, kind: string, form: StoredItem['form'])
 });
 
 /** A row as one object: the fields of its JSON, its checksum, and `#field` for a column that repeats a field. */
-function row(file: string, isMeant: Parameters<typeof stateRow>[1], repeated: string, kind: string): StoredItem {
-  const stored = stateRow(file, isMeant);
+function row(file: string, selection: Selection, repeated: string, kind: string): StoredItem {
+  const stored = stateRow(file, selection);
   return {
     name: kind,
     kind: kind.replace(/ \d$/, ''),

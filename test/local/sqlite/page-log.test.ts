@@ -6,7 +6,7 @@ import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry, aRun, aRunId, collect } from '../../support/builders.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { createSqlitePageLog, openSqlitePageLog } from '../../support/export/directory-store.ts';
-import { changeRow, ofEntry, ofState, type RowChange } from '../../support/export/state-rows.ts';
+import { changeRow, ofEntry, ofState, type RowChange, type Selection } from '../../support/export/state-rows.ts';
 
 // The page log reads 500 entries per query.
 const entriesForThreeQueries = { manyEntries: 1_200 };
@@ -35,8 +35,10 @@ editedPageLogContract('The SQLite page log', async () => {
   const directory = await temporaryDirectory();
   const file = join(directory.path, 'state.sqlite');
   const log = createSqlitePageLog(file);
-  const edit = (isMeant: Parameters<typeof changeRow>[1], change: (kept: StoredRecord) => StoredRecord) =>
-    changeRow(file, isMeant, ({ fields, checksum }) => editStored({ json: JSON.stringify(fields), checksum }, change));
+  const edit = (selection: Selection, change: (kept: StoredRecord) => StoredRecord) =>
+    changeRow(file, selection, ({ fields, checksum }) =>
+      editStored({ json: JSON.stringify(fields), checksum }, change),
+    );
   return {
     log,
     name: file,
@@ -66,7 +68,7 @@ describe('the SQLite page log', () => {
   });
 
   describe('with columns that contradict the JSON', () => {
-    async function editedLog(isMeant: Parameters<typeof changeRow>[1], repeated: RowChange['repeated']) {
+    async function editedLog(selection: Selection, repeated: RowChange['repeated']) {
       const directory = await temporaryDirectory();
       const file = join(directory.path, 'state.sqlite');
       const log = createSqlitePageLog(file);
@@ -76,7 +78,7 @@ describe('the SQLite page log', () => {
       });
       for (const page of [1, 2, 3]) await log.append(aPageEntry({ ...run, page }));
       await log.replaceState(anExportState({ export: run.export }));
-      changeRow(file, isMeant, () => ({ repeated }));
+      changeRow(file, selection, () => ({ repeated }));
       return log;
     }
     const run = { export: 'reports', run: aRunId() };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect } from 'vitest';
 import { renderPage } from '../../../lib/operator/run-report/render-page.ts';
-import { fc, it } from '../../support/property.ts';
+import { anyCodePoint, fc, it } from '../../support/property.ts';
 import { aRunView, eventfulRun, origin, pageEntries, readExample, someRequest, tinyRun } from './example-runs.ts';
 
 const hostileFragments = [
@@ -24,7 +24,7 @@ const hostileFragments = [
   '$`',
   '\ud800',
 ];
-const fragment = fc.oneof(fc.constantFrom(...hostileFragments), fc.string({ unit: 'binary', maxLength: 5 }));
+const fragment = fc.oneof(fc.constantFrom(...hostileFragments), fc.string({ unit: anyCodePoint, maxLength: 5 }));
 const hostileText = fc.array(fragment, { minLength: 1, maxLength: 8 }).map((parts) => parts.join(''));
 
 const dataElement = /<script type="application\/json" id="data">(.*?)<\/script>/s;

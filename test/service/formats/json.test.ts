@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { createJsonCheck } from '../../../lib/service/formats/json.ts';
-import { cases, fc } from '../../support/property.ts';
+import { anyCodePoint, cases, fc } from '../../support/property.ts';
 import { bytewise, check as checkPage, type Checked, cut, damage } from '../../support/service/checked-pages.ts';
 
 const check = (document: string | Uint8Array, paths: readonly string[] = [], reports?: string): Checked =>
@@ -151,15 +151,22 @@ const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
     fc.constantFrom(null, true, false, 0, -1.5e300, 12, ''),
-    fc.string({ unit: 'binary', maxLength: 8 }),
+    fc.string({ unit: anyCodePoint, maxLength: 8 }),
     fc.array(tie('value'), { maxLength: 4 }),
-    fc.dictionary(fc.oneof(fc.constantFrom('a', 'data', '~', '/', ''), fc.string({ unit: 'binary' })), tie('value'), {
-      maxKeys: 4,
-    }),
+    fc.dictionary(
+      fc.oneof(fc.constantFrom('a', 'data', '~', '/', ''), fc.string({ unit: anyCodePoint })),
+      tie('value'),
+      {
+        maxKeys: 4,
+      },
+    ),
   ),
 }));
 const page = fc
-  .tuple(fc.oneof(fc.array(json), fc.dictionary(fc.string({ unit: 'binary' }), json)), fc.constantFrom('', ' ', '\n\t'))
+  .tuple(
+    fc.oneof(fc.array(json), fc.dictionary(fc.string({ unit: anyCodePoint }), json)),
+    fc.constantFrom('', ' ', '\n\t'),
+  )
   .map(([root, indent]) => JSON.stringify(root, null, indent));
 
 /** All pointers into a value, with the values there. */

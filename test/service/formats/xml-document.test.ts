@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { describe, expect, it } from 'vitest';
 import { createXmlFormatCheck } from '../../../lib/service/formats/xml.ts';
-import { cases, fc } from '../../support/property.ts';
+import { anyCodePoint, cases, fc } from '../../support/property.ts';
 import { bytewise, check as checkPage, cut, isAcceptedBySaxes } from '../../support/service/checked-pages.ts';
 
 /** The result for a document in these pieces. */
@@ -103,7 +103,7 @@ describe('any other document', () => {
 
 const name = fc.constantFrom('a', 'report', 'x:y', 'ß', '世', '_-.1');
 const text = fc
-  .string({ unit: 'binary', maxLength: 12 })
+  .string({ unit: anyCodePoint, maxLength: 12 })
   .map((raw) =>
     raw
       .replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '?')

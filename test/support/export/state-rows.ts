@@ -27,13 +27,26 @@ const fieldsIn = (value: Value | undefined): Fields | undefined =>
   typeof value === 'string' && value.startsWith('{"') ? (JSON.parse(value) as Fields) : undefined;
 const isState = ({ sequence, version }: Fields) => version !== undefined && sequence !== undefined;
 
+/** Which record is meant. Its JSON contains `text`. */
+export interface Selection {
+  readonly text: string;
+  readonly isMeant: (fields: Fields) => boolean;
+}
+
 /** What a row is: the state of an export, the entry of a page, or the metadata of the page at a key. */
-export const ofState = (name: string) => (fields: Fields) => isState(fields) && fields.export === name;
-export const ofEntry =
-  ({ export: name, run, page }: Fields) =>
-  (fields: Fields) =>
-    fields.kind !== undefined && fields.export === name && fields.run === run && fields.page === page;
-export const ofMetadata = (key: string) => (fields: Fields) => fields.kind === undefined && fields.key === key;
+export const ofState = (name: string): Selection => ({
+  text: name,
+  isMeant: (fields) => isState(fields) && fields.export === name,
+});
+export const ofEntry = ({ export: name, run, page }: Fields): Selection => ({
+  text: String(run),
+  isMeant: (fields) =>
+    fields.kind !== undefined && fields.export === name && fields.run === run && fields.page === page,
+});
+export const ofMetadata = (key: string): Selection => ({
+  text: key,
+  isMeant: (fields) => fields.kind === undefined && fields.key === key,
+});
 
 /** The names of its tables. */
 export const tablesOf = (database: DatabaseSync): string[] =>
@@ -42,7 +55,13 @@ export const tablesOf = (database: DatabaseSync): string[] =>
     .all()
     .map(({ name }) => String(name));
 
-const rowsOf = (database: DatabaseSync, table: string) => database.prepare(`SELECT * FROM ${table}`).all() as Row[];
+/** The rows that contain the text in any column. */
+function rowsOf(database: DatabaseSync, table: string, text = ''): readonly Row[] {
+  const columns = database.prepare('SELECT name FROM pragma_table_info(?)').all(table);
+  const conditions = columns.map(({ name }) => `instr(${String(name)}, ?)`);
+  const query = database.prepare(`SELECT * FROM ${table} WHERE ${conditions.join(' OR ')}`);
+  return query.all(...conditions.map(() => text)) as Row[];
+}
 
 /** All that is stored in the file, as text. */
 export function textOfState(file: string): string {
@@ -50,14 +69,14 @@ export function textOfState(file: string): string {
   return JSON.stringify(tablesOf(database).map((table) => rowsOf(database, table)));
 }
 
-/** The row of `file` whose record `isMeant`, or was when it was read first. */
-export function stateRow(file: string, isMeant: (fields: Fields) => boolean) {
+/** The row of `file` whose record is selected, or was when it was read first. */
+export function stateRow(file: string, { text, isMeant }: Selection) {
   let found: { readonly table: string; readonly first: Row; current: Row | undefined } | undefined;
 
   function locate(database: DatabaseSync) {
     if (found !== undefined) return found;
     for (const table of tablesOf(database)) {
-      const rows = rowsOf(database, table);
+      const rows = rowsOf(database, table, text);
       const first = rows.find((row) => Object.values(row).some((value) => isMeant(fieldsIn(value) ?? {})));
       if (first !== undefined) return (found = { table, first, current: first });
     }
@@ -118,10 +137,10 @@ export function stateRow(file: string, isMeant: (fields: Fields) => boolean) {
 /** Changes one row. */
 export const changeRow = (
   file: string,
-  isMeant: (fields: Fields) => boolean,
+  selection: Selection,
   change: (row: StoredRow) => RowChange | undefined,
 ): void => {
-  const row = stateRow(file, isMeant);
+  const row = stateRow(file, selection);
   const stored = row.read();
   if (stored !== undefined) row.write(change(stored));
 };
