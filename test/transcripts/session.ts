@@ -122,7 +122,7 @@ async function runHere(command: string, place: Place): Promise<Ended> {
   return { status, output };
 }
 
-/** The words of a command, as a shell expands them. Most have nothing to expand, and a shell takes longer than they do. */
+/** The words of a command, as a shell expands them. Few have something to expand, and a shell takes long to start. */
 function wordsOf(command: string, { env }: Place): readonly string[] {
   if (/^[-\w ./:=,@]+$/.test(command)) return command.split(' ');
   const { stdout } = spawnSync('sh', ['-c', `printf '%s\\0' ${command}`], { encoding: 'utf8', env });
@@ -141,6 +141,8 @@ function withNames(line: string, { service }: Place): string {
     ...(service === undefined ? [] : [[service.baseUrl, '$SERVICE'] as const]),
     [realpathSync('.'), '<cwd>'],
     [/(?<=127\.0\.0\.1:)\d+/g, '<port>'],
+    // test/local/sqlite/page-log.test.ts checks that the state file has it.
+    [/(?<=from its table )\w+/g, '<table>'],
     [/(?<=request ID )[-0-9a-f]+/g, '<id>'],
     [`Node.js ${process.versions.node}`, 'Node.js <version>'],
     [new RegExp(`(?<=report-exporter )${packageJson.version}`, 'g'), '<version>'],

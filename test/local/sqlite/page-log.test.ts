@@ -4,9 +4,17 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { editedPageLogContract, editStored, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry, aRun, aRunId, collect } from '../../support/builders.ts';
+import { failureOf } from '../../support/service/service-client.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { createSqlitePageLog, openSqlitePageLog } from '../../support/export/directory-store.ts';
-import { changeRow, ofEntry, ofState, type RowChange, type Selection } from '../../support/export/state-rows.ts';
+import {
+  changeRow,
+  ofEntry,
+  ofState,
+  type RowChange,
+  type Selection,
+  tablesOf,
+} from '../../support/export/state-rows.ts';
 
 // The page log reads 500 entries per query.
 const entriesForThreeQueries = { manyEntries: 1_200 };
@@ -79,28 +87,29 @@ describe('the SQLite page log', () => {
       for (const page of [1, 2, 3]) await log.append(aPageEntry({ ...run, page }));
       await log.replaceState(anExportState({ export: run.export }));
       changeRow(file, selection, () => ({ repeated }));
-      return log;
+      return { log, file };
     }
     const run = { export: 'reports', run: aRunId() };
 
-    it('rejects a state with two versions, which could never be replaced', async () => {
-      const log = await editedLog(ofState('reports'), { version: 7 });
-      await expect(log.exportState('reports')).rejects.toMatchObject({
-        name: 'PageConflictError',
-        message: expect.stringMatching(/its version is 1, but stored as 7.*delete the row of reports from its table/),
-      });
+    it('rejects a state with two versions, which could never be replaced, and names its table', async () => {
+      const { log, file } = await editedLog(ofState('reports'), { version: 7 });
+      const { name, message } = await failureOf(log.exportState('reports'));
+      expect([name, message]).toEqual(['PageConflictError', expect.stringContaining('is 1, but stored as 7')]);
+      const [, table] = /delete the row of reports from its table (\w+)/.exec(message) ?? [];
+      using database = new DatabaseSync(file);
+      expect(tablesOf(database)).toContain(table);
     });
 
     it.each([
       ['later page', 2, 9, 'page 9'],
       ['page number too large for JavaScript', 3, 9_007_199_254_740_993n, 'too large'],
     ])('rejects an entry whose column has a %s, and does not loop', async (_, page, to, message) => {
-      const log = await editedLog(ofEntry({ ...run, page }), { page: to });
+      const { log } = await editedLog(ofEntry({ ...run, page }), { page: to });
       await expect(collect(log.entries(run))).rejects.toThrow(message);
     });
 
     it('skips an entry with a negative page number, so that FinishRun finds it missing', async () => {
-      const log = await editedLog(ofEntry({ ...run, page: 1 }), { page: -9 });
+      const { log } = await editedLog(ofEntry({ ...run, page: 1 }), { page: -9 });
       expect((await collect(log.entries(run))).map(({ page }) => page)).toEqual([2, 3]);
     });
   });
