@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { describeExport } from '../../lib/settings/export-apis.ts';
 import { apiOfRequest } from '../../lib/settings/settings.ts';
 import { anExportWith } from '../support/settings.ts';
-import { problemsOfFile } from '../support/settings-file.ts';
 
 const shared = {
   auth: { kind: 'bearer' },
@@ -16,13 +15,6 @@ const shared = {
 };
 const contacts = { request: { path: '/contacts' } };
 const apiOf = (own: object, service: object = shared) => anExportWith({ api: own }, { api: service }).api;
-const problemsOf = (own: object | undefined, service: object = shared) =>
-  problemsOfFile(
-    JSON.stringify({
-      services: { a: { baseUrl: 'https://a.example', api: service } },
-      exports: [{ name: 'b', api: own }],
-    }),
-  ).map((line) => line.replace('some.json:1 ', ''));
 
 describe('an export', () => {
   it('has what its service has, and its own fields of request, page and when', () => {
@@ -84,26 +76,6 @@ describe('an export', () => {
     const body = { after: null };
     const next = { from: 'body', at: '/next', to: { body: '/after' } };
     expect(apiOf({ request: { method: 'POST', path: '/graphql', body }, next }).request.body).toEqual(body);
-  });
-
-  it('names the place of a problem: that of the export, or that of its service', () => {
-    expect(problemsOf(undefined)).toEqual(['services.a.api.request.path: is required']);
-    expect(problemsOf({ page: { reports: '/a/*' } })).toEqual(['exports[0].api.request.path: is required']);
-    expect(problemsOf({ ...contacts, page: { format: 'ndjson' } })).toEqual([
-      expect.stringMatching(/^exports\[0\]\.api\.page: unknown field: "reports"/),
-    ]);
-    const own = { ...contacts, next: { from: 'report', at: '/id', to: { query: 'after' } } };
-    expect(problemsOf(own)).toEqual([expect.stringMatching(/^exports\[0\]\.api\.last: is required/)]);
-    expect(problemsOf(contacts, { ...shared, when: { error: { at: 'x' } } })).toEqual([
-      expect.stringMatching(/^services\.a\.api\.when\.error\.at: must be a JSON Pointer/),
-    ]);
-  });
-
-  it('has no api without that of its service', () => {
-    const file = { services: { a: { baseUrl: 'https://a.example' } }, exports: [{ name: 'b', api: contacts }] };
-    expect(problemsOfFile(JSON.stringify(file))).toEqual([
-      expect.stringContaining('exports[0].api: needs api in its service'),
-    ]);
   });
 });
 

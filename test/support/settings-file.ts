@@ -21,13 +21,16 @@ export function parseSettings<Schema extends z.ZodMiniType<object>>(
   return data;
 }
 
-/** The problems of `some.json`, a settings file with this text; none if it is valid. */
-export function problemsOfFile(text: string): string[] {
+/** The problems of `some.json`, a settings file with this text, in a run on this machine; none if it is valid. */
+export function problemsOfFile(
+  text: string,
+  parse: (path: string) => unknown = (path) => parseDeployment(fileDocument(path)),
+): string[] {
   const directory = mkdtempSync(join(tmpdir(), 'report-exporter-'));
   const path = join(directory, 'some.json');
   try {
     writeFileSync(path, text);
-    parseDeployment(fileDocument(path));
+    parse(path);
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
