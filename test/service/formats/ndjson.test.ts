@@ -3,40 +3,9 @@
 import { describe, expect, it } from 'vitest';
 import { createNdjsonCheck } from '../../../lib/service/formats/ndjson.ts';
 import { anyCodePoint, cases, fc } from '../../support/property.ts';
-import { bytewise, check as checkPage, cut, damage } from '../../support/service/checked-pages.ts';
+import { check as checkPage, cut, damage } from '../../support/service/checked-pages.ts';
 
 const check = (...pieces: readonly (string | Uint8Array)[]) => checkPage(createNdjsonCheck, pieces);
-
-describe('an NDJSON document', () => {
-  it.each([
-    ['as specified', '{"a":1}\n{"a":2}\n', 2],
-    ['without the last line break', '{"a":1}\n{"a":2}', 2],
-    ['with CRLF', '{"a":1}\r\n{"a":2}\r\n', 2],
-    ['nothing', '', 0],
-    ['with blank lines', '\n{"a":1}\n \n{"a":2}\n\n', 2],
-    ['after a byte order mark', '\uFEFF{"a":1}\n', 1],
-    ['of arrays', '[1]\n[2]\n', 2],
-    ['with other line separators of Unicode', '{"a":"\u2028\u0085"}\n', 1],
-  ])('is accepted: %s', (_, document, reports) => {
-    expect(check(document)).toMatchObject({ problem: undefined, reports });
-    expect(check(...bytewise(document))).toMatchObject({ problem: undefined, reports });
-  });
-
-  it.each([
-    ['cut off in a line', '{"a":1}\n{"a"', 'line 2: the document is not complete'],
-    ['a line break in an object', '{"a":1}\n{"a":\n1}\n', 'line 2: a line break inside a document'],
-    ['two documents in a line', '{"a":1} {"a":2}\n', 'line 1: more than one document'],
-    ['an error message', '{"a":1}\nError: timeout\n', 'line 2: expected a value'],
-    ['a number, which may be cut off', '{"a":1}\n12', 'line 2: the document is neither an object nor an array'],
-    ['text', '"x"\n', 'line 1: the document is neither an object nor an array'],
-    ['invalid UTF-8', Buffer.from('{"a":"ä"}\n', 'latin1'), 'not UTF-8'],
-    ['a character that is cut off', Buffer.from('{"a":"ä').subarray(0, -1), 'in the middle of a character'],
-    ['too many levels', '['.repeat(100_000), 'line 1: nested deeper than 1000 levels'],
-  ])('is rejected: %s', (_, document, problem) => {
-    expect(check(document).problem).toContain(problem);
-    expect(check(...bytewise(document)).problem).toBeDefined();
-  });
-});
 
 const page = fc
   .array(

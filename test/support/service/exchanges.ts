@@ -128,8 +128,11 @@ function bytesOf(text: string, { key, host }: Insertions): Buffer {
   return Buffer.concat(parts);
 }
 
+/** A document with its repetitions and bytes. */
+export const filledBytes = (text: string): Buffer => bytesOf(text, { key: '', host: '' });
+
 /** An expectation with its repetitions. */
-export const filled = (text: string): string => bytesOf(text, { key: '', host: '' }).toString();
+export const filled = (text: string): string => filledBytes(text).toString();
 
 /** The bytes of a response as it is written, and what happens to the connection after them. */
 export function wireOf(response: string, insertions: Insertions, contentType: string) {
