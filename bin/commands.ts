@@ -123,8 +123,12 @@ Examples:
   abandon: {
     argument: oneExport,
     description: 'abandon an unfinished run',
-    options: [...target, 'since', 'until', 'yes'],
-    about: { since: 'with --until: the bounded run that begins here', until: 'where it ends' },
+    options: [...target, 'since', 'until', 'parents', 'yes'],
+    about: {
+      since: 'with --until: the bounded run that begins here',
+      until: 'where it ends',
+      parents: 'the bounded run with the children of this run',
+    },
     help: `
 An abandoned run is never published. The next start begins a new run at the watermark. With --since and --until, abandons the bounded
 run of these bounds; the next one begins at its lower bound.

@@ -3,7 +3,7 @@
  * start begins a new run at the watermark, which exports the same reports again.
  */
 
-import { parseBoundedStateName, stateNameOfRun } from '../core/bounded-runs.ts';
+import { parseBoundedStateName, parseChildrenStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportState, Run } from '../core/model.ts';
 import type { Executions, PageLog, StoreReader } from '../core/ports.ts';
@@ -22,7 +22,7 @@ interface AbandonDependencies {
  */
 export async function abandonRun(
   deps: AbandonDependencies,
-  run: Pick<Run, 'export' | 'run' | 'since' | 'until' | 'bounded'>,
+  run: Pick<Run, 'export' | 'run' | 'since' | 'until' | 'bounded' | 'parents'>,
 ): Promise<Run> {
   const stateName = stateNameOfRun(run);
   return await updateState(deps.log, stateName, async (state) => {
@@ -45,9 +45,14 @@ export async function requireAbandonableRun(
 ): Promise<Run> {
   const active = state?.active;
   if (active === undefined) {
-    const { export: name, bounds } = parseBoundedStateName(stateName) ?? { export: stateName };
+    const children = parseChildrenStateName(stateName);
+    const { export: name, bounds } = parseBoundedStateName(stateName) ?? { export: children?.export ?? stateName };
     const ofBounds = bounds === undefined ? '' : ` from ${bounds.since} to ${bounds.until}`;
-    throw new ExportError('ConfigurationError', `Export ${name} has no unfinished run${ofBounds} to abandon`);
+    const ofChildren = children === undefined ? '' : ` with the children of run ${children.run}`;
+    throw new ExportError(
+      'ConfigurationError',
+      `Export ${name} has no unfinished run${ofBounds}${ofChildren} to abandon`,
+    );
   }
   // The manifest may be written at any moment, whether or not the state changes in between.
   if (active.completion?.isPublished === true && (await executions.status(active.execution)) === 'running') {

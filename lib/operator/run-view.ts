@@ -1,6 +1,6 @@
 /** Exports and their runs as operators see them. `status`, `doctor`, `report` and `verify` show what is read here. */
 
-import { parseBoundedStateName } from '../core/bounded-runs.ts';
+import { parseBoundedStateName, parseChildrenStateName } from '../core/bounded-runs.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
@@ -20,6 +20,7 @@ import {
 import type { SliceCounts } from '../core/ports.ts';
 import { readProgress } from '../core/run-progress.ts';
 import { manifestKey, runFolder, runLocation, runsPrefix, startOf } from '../core/storage/keys.ts';
+import { parentRunOf } from '../core/storage/manifest.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader, RunSummary } from '../core/storage/published-schemas.ts';
 import { foldersIn } from '../core/storage/run-list.ts';
@@ -43,6 +44,8 @@ export interface RunView extends RunTotals {
   /** Absent: it has no upper bound, or this is not known. */
   readonly until?: Instant | undefined;
   readonly bounded?: true | undefined;
+  /** The run of another export whose reports are the parents. Absent: there is none, or it is not known. */
+  readonly parentRun?: { readonly export: string; readonly run: string } | undefined;
   /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not completed. */
   readonly slices: (SliceCounts & { readonly setAside: readonly SetAsideSlice[] }) | null;
   readonly startedAt: Instant;
@@ -354,6 +357,7 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
     since,
     until,
     bounded,
+    parentRun: parentRunOf(active),
     slices: active.slices === undefined ? null : { ...progress.counts, setAside: progress.failures },
     startedAt,
     lastPageAt: progress.loggedAt,
@@ -366,8 +370,10 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
 
 /** The newest run of a state without an unfinished one, from the state alone. */
 function viewRecorded({ export: name = '', lastAbandoned, lastCompleted }: Partial<ExportState> = {}) {
-  const { export: exportName, bounds } = parseBoundedStateName(name) ?? { export: name };
-  const known = { export: exportName, ...bounds, bounded: bounds && (true as const) };
+  const children = parseChildrenStateName(name);
+  const { export: exportName, bounds } = parseBoundedStateName(name) ?? { export: children?.export ?? name };
+  const isBounded = bounds !== undefined || children !== undefined;
+  const known = { export: exportName, ...bounds, bounded: isBounded ? (true as const) : undefined };
   if (lastAbandoned !== undefined) {
     const { failure: lastFailure, ...abandoned } = lastAbandoned;
     return aView({ ...known, ...abandoned, state: 'abandoned', lastFailure });
@@ -409,9 +415,17 @@ function viewPublished(view: RunView, header: ManifestHeader, manifest: string):
     ...publishedFacts({ ...header, ...header.totals }),
     state: 'completed',
     manifest,
+    parentRun: parentRunIn(header),
     slices: count === undefined ? null : { done: count, count, ...(parents && { parents }), setAside: [] },
     request: requestOf(header, header.filter),
   };
+}
+
+export const parentRunIn = ({ parents: { export: name, run } = {} }: ManifestParents): RunView['parentRun'] =>
+  name === undefined || run === undefined ? undefined : { export: name, run };
+
+interface ManifestParents {
+  readonly parents?: Partial<Pick<NonNullable<ManifestHeader['parents']>, 'export' | 'run'>> | undefined;
 }
 
 /** The fields that the manifest and the summary of a published run both have. */

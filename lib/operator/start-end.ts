@@ -116,7 +116,7 @@ function completedDetails(
       ? []
       : [`${slices.parents ? 'parents   ' : 'slices    '} ${slices.count.toLocaleString('en')}`]),
     ...(bounded === true
-      ? [`period     bounded run from ${since} to ${until}`]
+      ? [`period     ${until === undefined ? 'the children of one run' : `bounded run from ${since} to ${until}`}`]
       : [`since      ${since}`, `watermark  ${nextStart(watermark, policy)}`]),
     // A directory is named as the operator has typed it.
     `manifest   ${toPrintable(manifest ?? 'none: a run without reports is not published (publishEmptyRuns is false)')}`,

@@ -4,9 +4,12 @@
  * interruption stops all.
  */
 
+import { definitionOfStart } from '../core/bounded-runs.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
 import { type RunEnd, zeroTotals } from '../core/model.ts';
+import { exportedParents } from '../core/parents/run-parents.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
+import { openPublishedRun } from '../core/storage/published-runs.ts';
 import { findStarts, type RequestedStart } from './bounded-start.ts';
 import type { ExportTarget, Target } from './target.ts';
 import { type Call, type CommandContext, exitStatuses } from './context.ts';
@@ -31,7 +34,9 @@ type StartContext = CommandContext & Pick<Call, 'options'>;
 
 const startConcurrency = 8;
 
-/** Starts the exports in the given order, and resolves to the exit status. */
+/**
+ * Starts the exports in the given order, but each after that of its parents, and resolves to the exit status.
+ */
 export async function startExports(
   target: Pick<Target, 'open' | 'option'>,
   names: readonly string[],
@@ -49,7 +54,8 @@ export async function startExports(
     if (options.json === true) stdout.write(`${JSON.stringify(end.json)}\n`);
   };
   const limit = settings.concurrent === true ? startConcurrency : 1;
-  const ends = await mapConcurrently(names, limit, async (name, release) => {
+  const ordered = limit === 1 && names.length > 1 ? await parentsFirst(target, names) : names;
+  const ends = await mapConcurrently(ordered, limit, async (name, release) => {
     const ofExport: StartEnd[] = [];
     for await (const end of startExport(name, release)) {
       show(end);
@@ -94,6 +100,7 @@ function createStarter(
       const start = async (): Promise<RunEnd> => {
         if (opened === undefined) {
           opened = await target.open(name);
+          await assertParentsPublished(opened, request);
           const starts = await findStarts(opened, request, startedAt);
           if (starts.kind === 'done') return { status: 'skipped', reason: starts.reason, done: true };
           ({ left } = starts);
@@ -123,6 +130,36 @@ function createStarter(
       left = left.slice(1);
     }
   };
+}
+
+/** @throws ConfigurationError if the run whose children are to be exported is not published */
+async function assertParentsPublished(
+  { definition, store }: Pick<ExportTarget, 'definition' | 'store'>,
+  { parents: run }: RequestedStart,
+): Promise<void> {
+  const parents = run === undefined ? undefined : exportedParents(definitionOfStart(definition, { parents: run }));
+  if (run === undefined || parents === undefined) return;
+  const { pages } = await openPublishedRun(store, parents.export, run);
+  // Leaving the loop closes the file.
+  for await (const _ of pages) break;
+}
+
+/** The names, each after that of the export of its parents: what that publishes now is read afterwards. */
+async function parentsFirst(target: Pick<Target, 'open'>, names: readonly string[]): Promise<readonly string[]> {
+  const parents = new Map<string, string | undefined>();
+  for (const name of names) {
+    // The start of an export that cannot be opened says why.
+    const opened = await target.open(name).catch(() => undefined);
+    parents.set(name, opened && exportedParents(opened.definition)?.export);
+  }
+  const ordered = new Set<string>();
+  const add = (name: string): void => {
+    const parent = parents.get(name);
+    if (parent !== undefined && names.includes(parent)) add(parent);
+    ordered.add(name);
+  };
+  names.forEach(add);
+  return [...ordered];
 }
 
 const seriesNotice = (count: number): string =>

@@ -34,10 +34,11 @@ import {
   startOf,
   summaryKey,
 } from '../core/storage/keys.ts';
-import { chainProblem } from '../core/storage/manifest.ts';
+import { chainProblem, parentRunOf } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
 import type { ManifestPage } from '../core/storage/published-schemas.ts';
 import { serviceTimes } from '../core/storage/run-content.ts';
+import { parentRunIn } from './run-view.ts';
 
 export interface VerifyDependencies {
   readonly store: StoreReader;
@@ -51,6 +52,8 @@ export interface VerifiedRun extends RunTotals {
   readonly published: boolean;
   /** null: it is no bounded run, or not published. */
   readonly bounds: { readonly since: string; readonly until: string } | null;
+  /** The run of another export whose reports are the parents; null if there is none. */
+  readonly parentRun: { readonly export: string; readonly run: string } | null;
   /** What could not be verified, and why that is not a finding. */
   readonly notes: readonly string[];
   /** The first 100. */
@@ -89,7 +92,8 @@ export async function verifyRun(deps: VerifyDependencies, published: PublishedRu
   }
   const { since, until, bounded } = run;
   const bounds = bounded && until !== undefined ? { since, until } : null;
-  return { run: run.run, published: true, bounds, ...totals, notes, ...findings.result() };
+  const parentRun = parentRunIn(header) ?? null;
+  return { run: run.run, published: true, bounds, parentRun, ...totals, notes, ...findings.result() };
 }
 
 /** Checks a run that is not published as FinishRun does before it publishes. Its pages are not read. */
@@ -110,7 +114,8 @@ export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): P
     deps.onPage(entry.bytes);
   }
   const notes = ['The run is not published yet, so its pages were compared with the page log by size and revision'];
-  return { run: run.run, published: false, bounds: null, ...totals, notes, ...findings.result() };
+  const parentRun = parentRunOf(run) ?? null;
+  return { run: run.run, published: false, bounds: null, parentRun, ...totals, notes, ...findings.result() };
 }
 
 /** Collects what is wrong with a run. */

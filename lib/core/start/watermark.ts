@@ -3,6 +3,7 @@
  * "Watermark").
  */
 
+import { isBounded } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
 import { selectsSame } from '../filter.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, Run, Watermark } from '../model.ts';
@@ -39,6 +40,8 @@ export function chooseBounds(
 ): ChosenBounds {
   const { bounds } = definition;
   if (bounds !== undefined) return { ...bounds, reason: 'given by the start input' };
+  // The children of one run are all there are. Its state has no watermark.
+  if (isBounded(definition)) return chooseSince(definition, state, input, now);
   return { ...chooseSince(definition, state, input, now), until: chooseUntil(definition, now) };
 }
 

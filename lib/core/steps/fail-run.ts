@@ -7,7 +7,7 @@
  */
 
 import * as z from 'zod/mini';
-import { definitionOfStart } from '../bounded-runs.ts';
+import { definitionOfStart, isBounded } from '../bounded-runs.ts';
 import { type ErrorName, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
@@ -96,16 +96,17 @@ function failOwnedRun(
 
 /** The execution owns no run: its start has failed, or another execution has taken its run over. */
 function failStart(
-  { bounds }: ExportDefinition,
+  definition: ExportDefinition,
   state: ExportState,
   execution: string,
   failure: RunFailure,
 ): StateChange<RecordedEvent> {
   const { recentExecutions = [], lastCompleted } = state;
   const hasHadRun = [...recentExecutions, lastCompleted?.execution].includes(execution);
+  const { bounds } = definition;
   const period = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
   const result = { failed: { run: null, ...period, ...zeroTotals, resumable: state.active !== undefined } };
-  return hasHadRun || bounds !== undefined ? { result } : { change: { ...state, failedStart: failure }, result };
+  return hasHadRun || isBounded(definition) ? { result } : { change: { ...state, failedStart: failure }, result };
 }
 
 function definitionOfInput(definition: ExportDefinition, startInput: unknown): ExportDefinition {

@@ -122,9 +122,12 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
   };
 }
 
-const parentsOf = ({ parents }: Run, { complete, withoutPages, gone, skipped }: RunContent) => ({
-  export: parents?.export,
-  run: parents?.run,
+/** The run of another export whose reports are the parents; undefined if they are not. */
+export const parentRunOf = ({ parents }: Pick<Run, 'parents'>) =>
+  parents?.run === undefined ? undefined : { export: parents.export, run: parents.run };
+
+const parentsOf = (run: Run, { complete, withoutPages, gone, skipped }: RunContent) => ({
+  ...parentRunOf(run),
   count: complete,
   withoutPages,
   gone,
@@ -153,7 +156,8 @@ function factsOf(run: CompletedRun, content: RunContent) {
  */
 export async function* summaryChunks(run: CompletedRun, content: RunContent, manifest: string): AsyncGenerator<string> {
   const watermark = run.completion.watermark ?? null;
-  const summary: RunSummary = { runVersion: 1, ...factsOf(run, content), watermark, ...content.totals, manifest };
+  const facts = { ...factsOf(run, content), parents: parentRunOf(run) };
+  const summary: RunSummary = { runVersion: 1, ...facts, watermark, ...content.totals, manifest };
   yield `${JSON.stringify(summary)}\n`;
 }
 

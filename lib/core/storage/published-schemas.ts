@@ -144,6 +144,10 @@ export const manifestPageSchema = z.object({
 export const runSummarySchema = z.object({
   runVersion: described(z.literal(1), 'The version of this schema.'),
   ...facts,
+  parents: optional(
+    z.object({ export: described(text, 'Its name.'), run: described(run, 'The run whose reports they are.') }),
+    'Only if the parents are reports of another export.',
+  ),
   watermark,
   ...totals,
   manifest,

@@ -1,6 +1,6 @@
 /** `report-exporter abandon`: says what would be abandoned and, with `--yes`, abandons the unfinished run. */
 
-import { boundedStateName } from '../../core/bounded-runs.ts';
+import { definitionOfStart } from '../../core/bounded-runs.ts';
 import { ExportError } from '../../core/errors.ts';
 import { readProgress } from '../../core/run-progress.ts';
 import { instantOf } from '../../core/timestamps.ts';
@@ -15,16 +15,18 @@ export async function abandonCommand(call: Call): Promise<number> {
   const bounds = readBounds(options, runtime.now(), problems);
   return await runOnTarget(call, async (target) => {
     const { name, definition, log, store, executions } = await openExport(target, names[0]);
-    const stateName = bounds === undefined ? name : boundedStateName(name, boundsIn(definition.dates, bounds));
+    const named = { parents: options.parents, ...(bounds && boundsIn(definition.dates, bounds)) };
+    const { stateName } = definitionOfStart(definition, named);
     const state = await log.exportState(stateName);
     const run = await requireAbandonableRun({ store, executions }, state, stateName);
     const { pages } = (await readProgress(log, run)).totals;
-    const { since, until, bounded } = run;
-    const period = bounded === true ? `from ${since} to ${until}` : `since ${since}`;
+    const { since, until, bounded, parents } = run;
+    const isOfChildren = parents?.isNamed === true;
+    const period = until !== undefined && bounded === true ? `from ${since} to ${until}` : `since ${since}`;
     stderr.write(`Run ${run.run} of export ${name}, ${period}: ${plural(pages, 'page')} stored, none published.\n`);
     stderr.write(
       bounded === true
-        ? 'An abandoned run is never published. Another start with these bounds begins a new one.\n'
+        ? 'An abandoned run is never published. Another start of this bounded run begins a new one.\n'
         : 'An abandoned run is never published. The next start begins a new run, which exports its reports again.\n',
     );
     if ((await executions.status(run.execution)) === 'running') {
@@ -35,7 +37,8 @@ export async function abandonCommand(call: Call): Promise<number> {
     }
     // Without a watermark, nothing else has the since of the run.
     const ofFirst = state?.watermark === undefined && since !== instantOf(0) ? ` --since ${since}` : '';
-    const next = bounded === true ? `start ${name} --since ${since} --until ${until}` : `plan ${name}${ofFirst}`;
+    const ofBounds = isOfChildren ? `--parents ${parents.run}` : `--since ${since} --until ${until}`;
+    const next = bounded === true ? `start ${name} ${ofBounds}` : `plan ${name}${ofFirst}`;
     await abandonRun({ log, store, executions }, run);
     stdout.write(
       options.json === true

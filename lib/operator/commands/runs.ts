@@ -42,6 +42,7 @@ const runColumns: readonly Column<ListedRun>[] = [
   { heading: 'RUN', text: ({ run }) => run },
   { heading: 'SINCE', text: ({ since }) => since },
   { heading: 'UNTIL', text: ({ until }) => until ?? '' },
+  { heading: 'PARENTS OF', optional: true, text: ({ parents }) => parents?.run ?? '' },
   { heading: 'PAGES', text: ({ pages }) => pages.toLocaleString('en'), alignRight: true },
   { heading: 'REPORTS', optional: true, text: ({ reports }) => reports?.toLocaleString('en') ?? '–', alignRight: true },
   { heading: 'SEQUENCE', optional: true, text: ({ sequence }) => String(sequence), alignRight: true },

@@ -129,7 +129,16 @@ async function verifyExport(target: ExportTarget, runId: string | undefined, cou
 /** The row of a published run whose manifest cannot be read. */
 function failedRow(exportName: string, run: RunId, message: string): Row {
   const findings = [{ page: null, message }];
-  const found = { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+  const found = {
+    run,
+    published: true,
+    bounds: null,
+    parentRun: null,
+    ...zeroTotals,
+    notes: [],
+    findings,
+    findingCount: 1,
+  };
   return { status: 'failed', export: exportName, ...found };
 }
 
@@ -149,8 +158,9 @@ async function findNewestRun({ store, log, name }: ExportTarget): Promise<RunId 
 function rowLines(row: Row, style: TextStyle): readonly string[] {
   if ('error' in row) return unreadableLines(row, style);
   if (row.status === 'none') return [`${style('yellow', 'No run yet:')} ${row.export}`];
-  const { published, run, bounds, notes, findings, findingCount } = row;
-  const about = `${row.export} (${published ? '' : 'unfinished '}run ${run}, ${totals(row)})`;
+  const { published, run, bounds, parentRun, notes, findings, findingCount } = row;
+  const ofParents = parentRun === null ? '' : `, parents of run ${parentRun.run} of ${parentRun.export}`;
+  const about = `${row.export} (${published ? '' : 'unfinished '}run ${run}, ${totals(row)}${ofParents})`;
   const noteLines = notes.map((note) => style('dim', `  ${note}`));
   if (findingCount === 0) return [`${style('green', 'Verified:')} ${about}`, ...noteLines];
   const more = findingCount - findings.length;

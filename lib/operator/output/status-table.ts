@@ -218,10 +218,12 @@ function regularDetails(run: RunView, options: StatusTableOptions): readonly Det
 }
 
 function boundedDetails(run: RunView, options: StatusTableOptions): readonly Detail[] {
-  const { export: name, since, until, state } = run;
-  const command = `start ${name} --since ${since} --until ${until}`;
+  const { export: name, since, until, parentRun, state } = run;
+  const isOfChildren = until === undefined && parentRun !== undefined;
+  const named = isOfChildren ? `--parents ${parentRun.run}` : `--since ${since} --until ${until}`;
+  const command = `start ${name} ${named}`;
   return [
-    ['bounded run', `${since} to ${until}: ${state}, ${placeText(run)}`, stateStyles[state]],
+    ['bounded run', `${boundsText(run)}: ${state}, ${placeText(run)}`, stateStyles[state]],
     ...runDetails(run, options.now),
     ...resumeDetails(run, command, options),
   ];
@@ -231,8 +233,13 @@ function boundedDetails(run: RunView, options: StatusTableOptions): readonly Det
 function completedBoundedDetails({ completed, newest }: ExportView['bounded'], now: number): readonly Detail[] {
   if (newest === null) return [];
   const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;
-  return [['bounded runs', `${number(completed)} completed, the last one ${newest.since} to ${newest.until}${at}`]];
+  return [['bounded runs', `${number(completed)} completed, the last one ${boundsText(newest)}${at}`]];
 }
+
+const boundsText = ({ since, until, parentRun }: RunView): string => {
+  if (until !== undefined) return `${since} to ${until}`;
+  return parentRun === undefined ? 'the children of one run' : `the children of run ${parentRun.run}`;
+};
 
 /** The command that resumes the run. Until what has failed is corrected, a start fails again. */
 function resumeDetails(run: RunView, command: string, options: StatusTableOptions): readonly Detail[] {
@@ -242,8 +249,10 @@ function resumeDetails(run: RunView, command: string, options: StatusTableOption
 }
 
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
-function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {
+function runDetails(run: RunView, now: number): readonly Detail[] {
+  const { state, bounded, lastPageAt, slices, parentRun, lastIncident } = run;
   const details: Detail[] = [];
+  if (parentRun !== undefined) details.push(['parents of', `run ${parentRun.run} of ${parentRun.export}`]);
   if (slices !== null && !bounded) details.push([slices.parents ? 'parents' : 'slices', `${sliceCounts(slices)} done`]);
   if (state === 'running' && lastPageAt !== null) details.push(['last page', ago(lastPageAt, now)]);
   if (lastIncident !== null) {

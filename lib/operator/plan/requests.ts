@@ -122,6 +122,8 @@ export async function requestPages(
   const shown: RequestedPage[] = (found.pages = []);
   const pages: SeenPage[] = [];
   const assertAdvances = createRepetitionCheck();
+  // Of parents with one page each, the second request is that of the next parent.
+  const second = toEnd ? undefined : await requestOfNextParent(first, parentOf);
   let last: SeenPage | undefined;
   let newest: SeenPage | undefined;
   let sum = zeroTotals;
@@ -158,10 +160,18 @@ export async function requestPages(
     if (cursor === null) last = seen;
     else assertAdvances(sum.pages, seen);
     const isDone = cursor === null || (!toEnd && pages.length === shownPages);
-    next = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
+    const further: PageRequest | undefined = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
+    next = further ?? (sum.pages === 1 ? second : undefined);
   }
   const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
   return { pages, last, proof };
+}
+
+/** The first request of the parent after the first one. */
+async function requestOfNextParent(first: PageRequest, parentOf: ParentOf): Promise<PageRequest | undefined> {
+  const isFirst = first.cursor === null && first.parent === (await parentOf({ slice: 1 }))?.id;
+  const next = isFirst ? await parentOf({ slice: 2 }) : undefined;
+  return next && { ...first, parent: next.id, parentAlso: next.also, label: 'page 1 of the second parent' };
 }
 
 /** The rate of the service, as if no other process sent requests. */

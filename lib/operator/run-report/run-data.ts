@@ -1,8 +1,8 @@
 /** The data of the page about a run, as JSON: the run, and its pages over time. Its sources contain no secrets. */
 
 import { createHistogram } from 'node:perf_hooks';
-import { boundedStateName } from '../../core/bounded-runs.ts';
-import { type LogEntry, type PageEntry, refOf } from '../../core/model.ts';
+import { boundedStateName, childrenStateName } from '../../core/bounded-runs.ts';
+import { asRunId, type LogEntry, type PageEntry, refOf } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { newestEntries } from '../../core/run-progress.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
@@ -79,10 +79,16 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
 }
 
 /** The slices of a run that is unfinished, with their newest attempts. */
-async function readSlices(log: PageLog, { export: name, run, since, until, bounded }: RunView) {
-  const isBounded = bounded === true && since !== null && until !== undefined;
-  const state = await log.exportState(isBounded ? boundedStateName(name, { since, until }) : name);
+async function readSlices(log: PageLog, view: RunView) {
+  const { run } = view;
+  const state = await log.exportState(stateNameOf(view));
   return state?.active?.run === run ? state.active.slices : undefined;
+}
+
+function stateNameOf({ export: name, since, until, bounded, parentRun }: RunView): string {
+  if (bounded !== true || since === null) return name;
+  if (until !== undefined) return boundedStateName(name, { since, until });
+  return parentRun === undefined ? name : childrenStateName(name, asRunId(parentRun.run));
 }
 
 /** The entries of the newest attempt of each slice. That of an unfinished run may have no entry yet. */
