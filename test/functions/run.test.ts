@@ -49,6 +49,37 @@ it('needs no secret for a service without authentication', async () => {
   expect(result).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
 });
 
+it('exports the children of the reports of another export, whose pages ExportPage reads', async () => {
+  await using stack = new AsyncDisposableStack();
+  const aws = createFakeAws();
+  const request = { path: '/repos', query: { size: '{size}' } };
+  const next = { from: 'body', at: '/next', to: { query: 'cursor' } } as const;
+  const page = { format: 'json', reports: '/data/*' } as const;
+  const described = { request, auth: { kind: 'none' }, next, page } as const;
+  const api = apiSchema.parse(described);
+  const reports = inMemoryReports(someReports(3));
+  const options = { vendor: 'SERVICE', apiKey: simulatorApiKey, reports, api, pageSize: 2 };
+  const { baseUrl } = stack.use(await startSimulator(options));
+  const ofRepo = { request: { path: '/repos/{parent}/issues' } };
+  const settings = {
+    service: { baseUrl, api: described },
+    exports: [
+      { name: 'repos', size: 2 },
+      { name: 'issues', size: 2, api: ofRepo, parents: { export: 'repos', id: '/id' } },
+    ],
+  };
+  const functions = deployedFunctions(aws, settings, { apiKeySecret: undefined });
+  const start = async (name: string) => await execute(functions, { name: `of-${name}`, input: { export: name } });
+  expect((await start('issues')).states).toContain('Skipped');
+  const parents = await start('repos');
+  const children = await start('issues');
+  expect(children).toMatchObject({ status: 'succeeded', output: { pages: 6, reports: 9 } });
+  const { manifest } = children.output as { manifest: string };
+  expect(JSON.parse(aws.bucket('bucket').objects.get(manifest)?.body.toString() ?? '')).toMatchObject({
+    parents: { export: 'repos', run: (parents.output as { run: string }).run, count: 3 },
+  });
+});
+
 it('exports every report, publishes and announces them, and logs and counts each page', async () => {
   const { result, textOf, requests } = await runExport();
   expect(result).toMatchObject({

@@ -41,11 +41,16 @@ describe('a description in the docs', () => {
     expect(files.length).toBeGreaterThan(10);
   });
 
-  it.each(files)('is valid, and exports each report once: %s', async (file) => {
+  const all = files.flatMap((file) => {
+    const [described] = parseDeployment(fileDocument(join(folder, file))).services;
+    return (described?.exports ?? []).map((each, index) => [file, each.name, index] as const);
+  });
+
+  it.each(all)('is valid, and exports each report once: %s, %s', async (file, _name, index) => {
     const path = join(folder, file);
     const { services } = parseDeployment(fileDocument(path));
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
-    const [settingsOfExport] = exports as [(typeof exports)[number]];
+    const settingsOfExport = exports[index] as (typeof exports)[number];
     const { api, parents } = settingsOfExport;
     const tokenUrlAt = (baseUrl: string, auth: Auth) => {
       const url = tokenUrlOf(auth);
@@ -78,7 +83,7 @@ describe('a description in the docs', () => {
         request: { ...request, ...size },
         ...bounds,
         begunAt,
-        ...(parents === undefined ? {} : { parent: parents.values?.[0] }),
+        ...(parents === undefined ? {} : { parent: parents.values?.[0] ?? 'a/b' }),
         cursor,
         label: 'a page',
       });
