@@ -218,6 +218,8 @@ export interface ExportedParents {
   readonly where: readonly ReportCondition[];
   /** Whether a header of the requests has a value. */
   readonly isInHeader: boolean;
+  /** Whether requests have `{since}`, and each chain begins where its parent is covered. */
+  readonly hasCoverage: boolean;
   /** Whether the other export requests changes, so that its newest run does not have all parents. */
   readonly listsChanges: boolean;
 }
@@ -316,6 +318,17 @@ const parentsSchema = z.object({
   parallel: ordinal,
   /** The digests of the parts of the plan. Absent: it is not made yet. */
   parts: z.optional(z.readonly(z.array(sha256))),
+  /** Those of the covered parents that are not in the plan. */
+  absent: z.optional(z.readonly(z.array(sha256))),
+  /** Where chains begin, if each begins where its parent is covered (`parents/coverage.ts`). */
+  coverage: z.optional(
+    z.object({
+      overlapMs: count,
+      initial: z.optional(instant),
+      /** Set if the start has named where all chains begin. */
+      isSinceNamed: z.optional(z.literal(true)),
+    }),
+  ),
 });
 
 const failureSchema = z.object({
@@ -358,6 +371,8 @@ const runSchema = z.object({
       at: instant,
       /** The watermark after the run, which is for the run's request. Absent: the export has none. */
       watermark: z.optional(instant),
+      /** The digests of what is covered of each parent after the run. */
+      coverage: z.optional(z.readonly(z.array(sha256))),
       /** Whether the run gets a manifest. Not if it found no reports and `publishEmptyRuns` is false. */
       isPublished: z.boolean(),
     }),
@@ -385,7 +400,12 @@ const selectionSchema = z.object({
 /** Which reports a request selects, besides its bounds. */
 export type Selection = Stored<typeof selectionSchema>;
 
-const watermarkSchema = z.object({ instant, ...selectionSchema.shape });
+const watermarkSchema = z.object({
+  instant,
+  ...selectionSchema.shape,
+  /** The digests of what is covered of each parent. Absent: the watermark is that of all. */
+  coverage: z.optional(z.readonly(z.array(sha256))),
+});
 
 /** The lower bound of the next run. It applies only to the service, settings and filter it was measured with. */
 export type Watermark = Stored<typeof watermarkSchema>;

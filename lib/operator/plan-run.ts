@@ -11,6 +11,7 @@ import { numberOf, sliceCountOf, sliceOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
 import { type Decision, decide } from '../core/start/decide.ts';
+import { withCoverage } from '../core/steps/plan-parents.ts';
 import { parseStartInput } from '../core/start/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
 import { type BoundableExport, findStarts, type RequestedStart } from './bounded-start.ts';
@@ -54,7 +55,7 @@ type Accepted = Exclude<Decision, { readonly kind: 'skip' | 'refuse' }>;
 
 /** `abandons` is the unfinished run that a new run replaces. `begun` is a run that would begin. */
 async function describeRun(deps: PlanDependencies, state: ExportState, decision: Accepted) {
-  const planned = await withParents(deps, decision);
+  const planned = await withParents(deps, state, decision);
   const { run } = planned;
   if ('reason' in decision) {
     // A new run has no pages.
@@ -86,6 +87,7 @@ interface PlannedRun {
 /** The run with its parents. Those of a run without a plan are read as its first invocation would. */
 async function withParents(
   deps: PlanDependencies,
+  state: ExportState,
   { run, progress }: Pick<Accepted, 'run' | 'progress'>,
 ): Promise<PlannedRun> {
   const parents = exportedParents(deps.definition);
@@ -95,8 +97,9 @@ async function withParents(
   const named = run.parents.isNamed ? run.parents.run : undefined;
   const plan = await readParents({ store: deps.store, reportReader }, { ...parents, run: named });
   const { parallel } = run.parents;
-  const planned: Run = { ...run, slices: { count: plan.count, parallel }, parents: { ...run.parents, run: plan.run } };
-  const lines = plan.parts.flat();
+  const slices = { count: plan.lines.length, parallel };
+  const planned: Run = { ...run, slices, parents: { ...run.parents, run: plan.run } };
+  const { lines } = await withCoverage(deps.store, run, state, plan.lines);
   const parentOf: ParentOf = async (slice) => {
     const line = lines[numberOf(slice) - 1];
     return line === undefined ? undefined : (JSON.parse(line) as Parent);
@@ -160,7 +163,7 @@ async function findNextPage(
   const { request, startedAt: begunAt } = run;
   let unlogged = 0;
   for (const { slice: ref, last } of unfinishedSlices(run, progress)) {
-    const { slice, since, until } = ref;
+    const { slice, until } = ref;
     let page = last?.page ?? 0;
     let cursor = last?.nextCursor ?? null;
     while (page === 0 || cursor !== null) {
@@ -170,6 +173,7 @@ async function findNextPage(
       if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
         const parent = await parentOf(ref);
         const ofParent = { parent: parent?.id, parentAlso: parent?.also };
+        const since = parent?.since ?? ref.since;
         const next = { request, since, until, begunAt, ...ofParent, cursor, label: `page ${page}`, slice, page };
         return { next, unlogged };
       }

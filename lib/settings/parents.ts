@@ -126,7 +126,15 @@ export function parentsOf(given: GivenParents | undefined, api: Description): Pa
   const conditions = [where]
     .flat()
     .map(({ at, is, not }): ReportCondition => ({ at, is: listOf(is), not: listOf(not) }));
-  return { export: name, id, also, where: conditions, isInHeader: isInHeader(api), listsChanges };
+  return {
+    export: name,
+    id,
+    also,
+    where: conditions,
+    isInHeader: isInHeader(api),
+    hasCoverage: requestsChanges(api),
+    listsChanges,
+  };
 }
 
 const listOf = (value: z.infer<typeof valuesSchema> | undefined): ReportCondition['is'] =>
@@ -149,13 +157,12 @@ const isInHeader = (api: Pick<Description, 'request' | 'next'>): boolean =>
 interface ChildExport {
   readonly parents?: GivenParents | undefined;
   readonly slices: { readonly length?: number | undefined };
-  readonly since: { readonly lookbackWindow?: number | undefined };
 }
 
 /** What prevents the parents of an export. */
 export function findParentProblems(
   isDescribed: boolean,
-  { parents, slices, since }: ChildExport,
+  { parents, slices }: ChildExport,
   api: Pick<Description, 'request' | 'next'>,
 ): readonly SettingsProblem[] {
   const names = [...parentsIn(api.request), ...parentsIn(furtherOf(api))];
@@ -180,11 +187,6 @@ export function findParentProblems(
       !names.includes(`parent.${name}`),
       `has no effect: api.request has no placeholder {parent.${name}}`,
     ]),
-    [
-      ['parents', 'export'],
-      parents?.export !== undefined && usesBound(api.request, 'since') && since.lookbackWindow === undefined,
-      'needs requests without {since}, or since.lookbackWindow: reports of a parent that was not in the list for a while would be missed',
-    ],
     [
       ['slices', 'length'],
       hasParents && slices.length !== undefined,

@@ -4,7 +4,7 @@
  */
 
 import { ExportError } from '../errors.ts';
-import type { ExportedParents } from '../model.ts';
+import type { ExportedParents, Instant } from '../model.ts';
 import type { ReportValues } from '../ports.ts';
 import { isSelected, pathsOf, problemOfParent } from './values.ts';
 
@@ -14,9 +14,13 @@ export interface Parent {
   readonly id: string;
   /** The values of `{parent.NAME}`. */
   readonly also?: Readonly<Record<string, string>> | undefined;
+  /** Only if chains begin where their parents are covered: up to where completed runs have its children. */
+  readonly covered?: Instant | undefined;
+  /** Where its chain begins. Absent: with the run. */
+  readonly since?: Instant | undefined;
 }
 
-const maxParents = 100_000;
+export const maxParents = 100_000;
 const maxPlanBytes = 32 * 1024 * 1024;
 /** How many parents a part of the plan has; the last one has fewer. */
 export const parentsPerPart = 2_000;
@@ -74,8 +78,8 @@ export function createPlan(parents: ExportedParents) {
       const message = `Export ${parents.export} has more than ${limit}. Select fewer with parents.where, in several exports`;
       throw new ExportError('ConfigurationError', message);
     },
-    /** The lines of each part. @throws ContractError if no report has anything at one of the paths */
-    parts(): readonly (readonly string[])[] {
+    /** The lines. @throws ContractError if no report has anything at one of the paths */
+    lines(): readonly string[] {
       const [path] = missing;
       if (path !== undefined && reports > 0) {
         throw contractError(
@@ -83,13 +87,8 @@ export function createPlan(parents: ExportedParents) {
           `None of ${reports.toLocaleString('en')} reports has anything at ${path}, which parents name`,
         );
       }
-      const lines = [...found];
-      const count = Math.ceil(lines.length / parentsPerPart);
-      return Array.from({ length: count }, (_, part) =>
-        lines.slice(part * parentsPerPart, (part + 1) * parentsPerPart),
-      );
+      return [...found];
     },
-    count: () => found.size,
   };
 }
 

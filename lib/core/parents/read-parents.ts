@@ -23,9 +23,8 @@ export interface ParentSource {
 interface ReadPlan {
   /** The run whose reports are the parents. */
   readonly run: RunId;
-  readonly count: number;
-  /** The lines of each part of the plan. */
-  readonly parts: readonly (readonly string[])[];
+  /** A line for each parent. */
+  readonly lines: readonly string[];
 }
 
 const maxPages = 200_000;
@@ -56,7 +55,7 @@ export async function readParents(
       reports.forEach((values, at) => plan.add(values, `report ${at + 1} of page ${page} of run ${header.run}`));
     });
   }
-  return { run: header.run, count: plan.count(), parts: plan.parts() };
+  return { run: header.run, lines: plan.lines() };
 }
 
 async function openRunOfParents(store: ParentSource['store'], { export: name, run }: ExportedParents) {

@@ -56,7 +56,8 @@ export function parentsOfRun(
 
 const parentWith = (id: string | undefined): Parent | undefined => (id === undefined ? undefined : { id });
 
-async function loadPart(store: DocumentReader, key: string, digest: string): Promise<readonly Parent[]> {
+/** The parents in a part of a plan. @throws PageConflictError if it is missing or was changed */
+export async function loadPart(store: DocumentReader, key: string, digest: string): Promise<readonly Parent[]> {
   const hash = createHash('sha256');
   const chunks: Uint8Array[] = [];
   for await (const chunk of (await store.read(key)) ?? []) {
@@ -67,7 +68,7 @@ async function loadPart(store: DocumentReader, key: string, digest: string): Pro
     throw new ExportError(
       'PageConflictError',
       `${store.locate(key)}, a part of the plan of the run, is missing or was changed. Restore it from a bucket version or a backup, or ` +
-        'start with --restart to abandon the run and begin a new one',
+        'delete it and start with --restart to abandon the run and begin a new one',
     );
   }
   const lines = Buffer.concat(chunks).toString().split('\n');

@@ -277,7 +277,9 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     const period = `a run would start at ${since} and end at ${until}, now less the lag`;
     return skip('nothing to export yet', `there is nothing to export yet, because ${period}`);
   }
-  const run = newRunOf(situation, { since, until });
+  const isSinceNamed =
+    input.since !== undefined || (emptyRun?.parents?.coverage?.isSinceNamed === true && since === emptyRun.since);
+  const run = newRunOf(situation, { since, until, isSinceNamed });
   const next: ExportState = {
     ...state,
     sequence: run.sequence,
@@ -302,7 +304,7 @@ function reasonWithoutParents({ definition, parentRun }: Situation): string | un
 
 function newRunOf(
   { state, definition, input, execution, newRun }: Situation,
-  { since, until }: Pick<ChosenBounds, 'since' | 'until'>,
+  { since, until, isSinceNamed }: Pick<ChosenBounds, 'since' | 'until'> & { readonly isSinceNamed: boolean },
 ): Run {
   const { name, request, compression, lagMs, slicing, parents, dates } = definition;
   const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
@@ -316,7 +318,7 @@ function newRunOf(
     lagMs,
     ...(parents === undefined
       ? { slices: chooseSlices(period, chosen, dates, state.lastCompleted) }
-      : chainsOfParents(parents, chosen.parallel)),
+      : chainsOfParents(definition, parents, { parallel: chosen.parallel, isSinceNamed })),
     request,
     compression,
     startedBy: execution,
@@ -328,10 +330,19 @@ function newRunOf(
 }
 
 /** The slices of the values; or what is known of the parents before their plan is made. */
-function chainsOfParents(parents: Parents, parallel: number): Pick<Run, 'slices' | 'parents'> {
+function chainsOfParents(
+  definition: ExportDefinition,
+  parents: Parents,
+  { parallel, isSinceNamed }: { readonly parallel: number; readonly isSinceNamed: boolean },
+): Pick<Run, 'slices' | 'parents'> {
   if ('values' in parents) return { slices: { count: parents.values.length, parallel } };
-  const { export: name, run } = parents;
-  return { parents: { export: name, run, isNamed: run === undefined ? undefined : true, parallel } };
+  const { export: name, run, hasCoverage } = parents;
+  const { since } = definition;
+  const isCovered = hasCoverage && since.from === 'watermark' && !isBounded(definition);
+  const coverage = isCovered
+    ? { overlapMs: since.overlapMs, initial: since.initial, isSinceNamed: isSinceNamed ? (true as const) : undefined }
+    : undefined;
+  return { parents: { export: name, run, isNamed: run === undefined ? undefined : true, parallel, coverage } };
 }
 
 /**

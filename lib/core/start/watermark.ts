@@ -207,7 +207,7 @@ function startOfFirstRun(policy: ExportDefinition['since'], { firstStart }: Expo
 const later = (one: Instant, other: Instant): Instant => (epochMsOf(other) > epochMsOf(one) ? other : one);
 
 /** How far the run has exported: to the earliest request for a first page, less the lag, or to its `until`. */
-function completedUpTo(run: Run, firstPages: readonly FirstPage[]): Instant {
+export function completedUpTo(run: Run, firstPages: readonly FirstPage[]): Instant {
   const ends = firstPages.map((page) => epochMsOf(requestedAt(run, page)) - run.lagMs);
   if (run.until !== undefined) ends.push(epochMsOf(run.until));
   return instantOf(Math.min(...ends));

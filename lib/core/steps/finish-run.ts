@@ -33,7 +33,8 @@ import { tooManyGoneError } from './gone-parents.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
 import { endsChain, generationOf, newestEntries } from '../run-progress.ts';
-import { watermarkAfter } from '../start/watermark.ts';
+import { storeCoverage } from '../parents/coverage.ts';
+import { completedUpTo, watermarkAfter } from '../start/watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
 
@@ -123,7 +124,7 @@ function setCompletion(
   deps: FinishRunDependencies,
   command: FinishRunCommand,
 ): Promise<{ readonly run: CompletedRun; readonly content: RunContent }> {
-  const { definition, log, runtime } = deps;
+  const { definition, log, store, runtime } = deps;
   return updateOwnedRun(deps, command, async (run, state) => {
     const { content, root } = await readContent(log, run);
     if (run.completion !== undefined) return { result: { content, run: { ...run, completion: run.completion } } };
@@ -134,6 +135,8 @@ function setCompletion(
       ? tooManyGoneError(definition, run, { ...content, count: content.complete })
       : undefined;
     if (tooManyGone !== undefined) throw tooManyGone;
+    const reached = completedUpTo(run, [firstPage]);
+    const coverage = run.bounded ? undefined : await storeCoverage(store, run, { reached, unwalked: content.unwalked });
     const documentRoot = haveOneRoot(run) ? root : null;
     const withRoot = withRootOf({ run: run.run, documentRoot }, state, definition);
     const completed = {
@@ -141,6 +144,7 @@ function setCompletion(
       completion: {
         at: instantOf(runtime.now()),
         watermark: run.bounded ? undefined : watermarkAfter(state, definition, run, [firstPage]),
+        coverage,
         isPublished: definition.publishEmptyRuns || totals.reports !== 0,
       },
     };
@@ -269,9 +273,9 @@ function endRun(
 ): Promise<Completed> {
   return updateOwnedRun(deps, command, (_run, state) => {
     const { active: _, firstStart, ...idle } = state;
-    const { watermark: instant, at: completedAt } = completion;
+    const { watermark: instant, at: completedAt, coverage } = completion;
     const selection = selectionOf(request);
-    const watermark = instant && { instant, ...selection };
+    const watermark = instant && { instant, ...selection, coverage };
     const lastCompleted: Completed = {
       execution: command.execution,
       completedAt,

@@ -5,9 +5,11 @@
  * The parts of the plan are written before the state names them. A crash in between leaves parts that nothing names.
  */
 
-import type { Run } from '../model.ts';
+import type { ExportState, Run } from '../model.ts';
+import { coverLines, type CoveredPlan, readCoverage, storeLines } from '../parents/coverage.ts';
 import { readParents } from '../parents/read-parents.ts';
-import { exportedParents, storePart } from '../parents/run-parents.ts';
+import { exportedParents } from '../parents/run-parents.ts';
+import type { DocumentReader } from '../storage/published-runs.ts';
 import type { StepDependencies } from '../ports.ts';
 import { updateOwnedRun } from './export-state.ts';
 
@@ -19,7 +21,7 @@ type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'store' | 
  */
 export async function withPlan(
   { definition, log, store, reportReader }: PlanDependencies,
-  run: Run,
+  [run, state]: readonly [run: Run, state: ExportState | undefined],
   { execution, signal }: { readonly execution: string; readonly signal?: AbortSignal | undefined },
 ): Promise<Run> {
   if (run.parents === undefined || run.parents.parts !== undefined) return run;
@@ -28,12 +30,26 @@ export async function withPlan(
     throw new Error(`The parents of run ${run.run} are not in the definition of export ${run.export}`);
   }
   const plan = await readParents({ store, reportReader }, parents, signal);
-  const parts: string[] = [];
-  for (const lines of plan.parts) parts.push(await storePart(store, run.export, lines));
-  return await updateOwnedRun<Run>({ definition, log }, { execution, run: run.run }, (active, state) => {
+  const { lines, absent } = await withCoverage(store, run, state, plan.lines);
+  const parts = await storeLines(store, run.export, lines);
+  const absentParts = absent.length === 0 ? undefined : await storeLines(store, run.export, absent);
+  return await updateOwnedRun<Run>({ definition, log }, { execution, run: run.run }, (active, current) => {
     if (active.parents === undefined || active.parents.parts !== undefined) return { result: active };
-    const slices = { count: plan.count, parallel: active.parents.parallel };
-    const planned: Run = { ...active, slices, parents: { ...active.parents, run: plan.run, parts } };
-    return { change: { ...state, active: planned }, result: planned };
+    const slices = { count: lines.length, parallel: active.parents.parallel };
+    const ofPlan = { run: plan.run, parts, absent: absentParts };
+    const planned: Run = { ...active, slices, parents: { ...active.parents, ...ofPlan } };
+    return { change: { ...current, active: planned }, result: planned };
   });
+}
+
+/** The lines of the plan, and where the chain of each parent begins. */
+export async function withCoverage(
+  store: DocumentReader,
+  run: Pick<Run, 'export' | 'request' | 'parents'>,
+  state: ExportState | undefined,
+  lines: readonly string[],
+): Promise<CoveredPlan> {
+  const rules = run.parents?.coverage;
+  if (rules === undefined) return { lines, absent: [] };
+  return coverLines(lines, await readCoverage(store, run, state ?? {}), rules);
 }

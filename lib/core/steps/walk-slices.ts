@@ -37,6 +37,7 @@ import { stateNameOfRun } from '../bounded-runs.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { allGoneError } from './gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
+import type { Parent } from '../parents/plan.ts';
 import { type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
 import { walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
@@ -301,7 +302,8 @@ class SliceWalk {
     };
     let newest: LogEntry | undefined = last;
     try {
-      const chain = { run: this.#run, slice, parent: await this.#parentOf(slice) };
+      const parent = await this.#parentOf(slice);
+      const chain = { run: this.#run, slice: sinceCovered(slice, parent), parent };
       for await (const { entry, timing } of walk(this.#deps, chain, last, limits)) {
         newest = entry;
         this.#outages = 0;
@@ -417,6 +419,10 @@ class SliceWalk {
     return progress;
   }
 }
+
+/** The slice from where its parent is covered. */
+const sinceCovered = (slice: Slice, parent: Parent | undefined): Slice =>
+  parent?.since === undefined ? slice : { ...slice, since: parent.since };
 
 /** More failures end an invocation, and no slice begins while more have failed. */
 const maxSetAside = 100;

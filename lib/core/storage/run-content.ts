@@ -1,6 +1,7 @@
 /** The head of a manifest: totals and times of a run, from the first and the last log entry of each slice. */
 
 import {
+  type EndEntry,
   type Instant,
   type LogEntry,
   type PageEntry,
@@ -32,6 +33,8 @@ export interface RunContent {
   /** The first page of a slice that was requested earliest. */
   readonly firstPage: FirstPage;
   readonly placed: PlacedEntries;
+  /** The slices that are gone or were skipped. */
+  readonly unwalked: ReadonlySet<number>;
 }
 
 /** Which objects in the folder of a run are not its pages. */
@@ -62,12 +65,19 @@ export function foldContent(run: Run) {
   const ends = new Map<number | undefined, number>();
   const attempts = new Map<number | undefined, number>();
   const slices: RunTotals[] = [];
+  const unwalked = new Set<number>();
   let totals = zeroTotals;
   let [complete, withoutPages, gone, skipped] = [0, 0, 0, 0];
   const msOf = (page: FirstPage): number => epochMsOf(requestedAt(run, page));
   let serviceStartedAt: Instant | null = null;
   let serviceCompletedAt: Instant | null = null;
   let firstPage: FirstPage | undefined;
+  const addEnd = ({ slice, page, reason }: EndEntry): void => {
+    ends.set(slice, page);
+    if (reason === 'gone') gone += 1;
+    if (reason === 'skipped') skipped += 1;
+    if (reason === 'gone' || reason === 'skipped') unwalked.add(slice ?? 1);
+  };
   return {
     add(first: LogEntry, last: LogEntry): void {
       const { slice, attempt = 1 } = last;
@@ -76,9 +86,7 @@ export function foldContent(run: Run) {
       totals = sumTotals([totals, own]);
       if (run.slices?.lengthMs !== undefined) slices.push(own);
       if (own.pages === 0) withoutPages += 1;
-      if (last.kind === 'end') ends.set(slice, last.page);
-      if (last.kind === 'end' && last.reason === 'gone') gone += 1;
-      if (last.kind === 'end' && last.reason === 'skipped') skipped += 1;
+      if (last.kind === 'end') addEnd(last);
       if (attempt > 1) attempts.set(slice, attempt);
       serviceStartedAt = earlier(serviceStartedAt, first.serviceTime);
       serviceCompletedAt = later(serviceCompletedAt, last.serviceTime);
@@ -98,6 +106,7 @@ export function foldContent(run: Run) {
       serviceCompletedAt,
       firstPage: firstPage ?? { serviceTime: null, timing: null },
       placed: { ends, attempts },
+      unwalked,
     }),
   };
 }

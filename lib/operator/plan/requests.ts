@@ -123,7 +123,7 @@ export async function requestPages(
   const pages: SeenPage[] = [];
   const assertAdvances = createRepetitionCheck();
   // Of parents with one page each, the second request is that of the next parent.
-  const second = toEnd ? undefined : await requestOfNextParent(first, parentOf);
+  const second = await requestOfNextParent(first, parentOf);
   let last: SeenPage | undefined;
   let newest: SeenPage | undefined;
   let sum = zeroTotals;
@@ -159,19 +159,22 @@ export async function requestPages(
     if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
     if (cursor === null) last = seen;
     else assertAdvances(sum.pages, seen);
-    const isDone = cursor === null || (!toEnd && pages.length === shownPages);
-    const further: PageRequest | undefined = isDone ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
-    next = further ?? (sum.pages === 1 ? second : undefined);
+    if (cursor === null) next = mayShow(sum, toEnd) ? second : undefined;
+    else next = isShown(pages, toEnd) ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
   }
   const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
   return { pages, last, proof };
 }
 
+const mayShow = ({ pages }: RunTotals, toEnd: boolean): boolean => !toEnd && pages < shownPages;
+const isShown = (pages: readonly SeenPage[], toEnd: boolean): boolean => !toEnd && pages.length === shownPages;
+
 /** The first request of the parent after the first one. */
 async function requestOfNextParent(first: PageRequest, parentOf: ParentOf): Promise<PageRequest | undefined> {
   const isFirst = first.cursor === null && first.parent === (await parentOf({ slice: 1 }))?.id;
   const next = isFirst ? await parentOf({ slice: 2 }) : undefined;
-  return next && { ...first, parent: next.id, parentAlso: next.also, label: 'page 1 of the second parent' };
+  const { id: parent, also: parentAlso, since = first.since } = next ?? {};
+  return next && { ...first, parent, parentAlso, since, label: 'page 1 of the second parent' };
 }
 
 /** The rate of the service, as if no other process sent requests. */

@@ -33,6 +33,7 @@ const defaults: ExportedParents = {
   also: {},
   where: [],
   isInHeader: false,
+  hasCoverage: false,
   listsChanges: false,
 };
 const reportReader = reportReaderOf({ parentPage: { format: 'xml' } });
