@@ -2,7 +2,8 @@ import type { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
 import { metricNamespace } from '../../lib/core/metrics.ts';
-import { aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { aSchedule } from '../support/settings.ts';
 
 const { template } = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },

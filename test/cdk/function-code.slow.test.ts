@@ -8,17 +8,9 @@ import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
 import { settingsVersion } from '../../lib/settings/deployed-settings.ts';
-import { aServiceWith } from '../support/settings.ts';
+import { aServiceWith, aSchedule, someServices, someSettings } from '../support/settings.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';
-import {
-  anApp,
-  aSchedule,
-  deployConstruct,
-  deployIn,
-  resourcesOf,
-  someServices,
-  someSettings,
-} from '../support/aws/cdk-deployment.ts';
+import { anApp, deployConstruct, deployIn, resourcesOf } from '../support/aws/cdk-deployment.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 afterEach(() => vi.unstubAllEnvs());

@@ -2,7 +2,8 @@
 
 import type { Template } from 'aws-cdk-lib/assertions';
 import { expect, it } from 'vitest';
-import { deploy, deployWith, resourcesOf, someServices } from '../support/aws/cdk-deployment.ts';
+import { deploy, deployWith, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { someServices } from '../support/settings.ts';
 
 /** A new bucket, table or secret is empty. A new state machine has no executions, and rules may name the old one. */
 const kept = ['S3::Bucket', 'DynamoDB::Table', 'SecretsManager::Secret', 'StepFunctions::StateMachine'];

@@ -12,10 +12,10 @@ import {
   deployWith,
   resource,
   resourcesOf,
-  someServices,
   statementsOf,
   textOf,
 } from '../support/aws/cdk-deployment.ts';
+import { someServices } from '../support/settings.ts';
 
 const vpcId = 'vpc-0aaaaaaaaaaaaaaa1';
 const subnetIds = ['subnet-0aaaaaaaaaaaaaaa1', 'subnet-0aaaaaaaaaaaaaaa2'];

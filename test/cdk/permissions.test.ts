@@ -10,11 +10,11 @@ import {
   outputsOf,
   resource,
   resourcesOf,
-  someServices,
   type Statement,
   statementsOf,
   textOf,
 } from '../support/aws/cdk-deployment.ts';
+import { someServices } from '../support/settings.ts';
 import { at } from '../support/builders.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 

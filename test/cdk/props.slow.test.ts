@@ -4,20 +4,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { describe, expect, it } from 'vitest';
 import type { ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
+import { retentionDays } from '../../lib/settings/deployment-settings.ts';
 import { environmentVariable } from '../../lib/settings/deployed-settings.ts';
-import {
-  aSchedule,
-  deploy,
-  deployConstruct,
-  resource,
-  resourcesOf,
-  type SomeSettings,
-  textOf,
-} from '../support/aws/cdk-deployment.ts';
+import { deploy, deployConstruct, resource, resourcesOf, textOf } from '../support/aws/cdk-deployment.ts';
+import { aSchedule, type SomeSettings } from '../support/settings.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
 type Props = Partial<ReportExporterProps>;
@@ -142,6 +137,11 @@ describe.each(Object.entries(effects))('%s', (_, { settings, props, has }) => {
       for (const each of propertiesIn(unchanged, selector)) expect(each).not.toMatchObject(expected);
     }
   });
+});
+
+it('logs may be kept as long as CDK accepts', () => {
+  const ofCdk = Object.values(RetentionDays).filter((value) => typeof value === 'number');
+  expect(new Set<number>(retentionDays)).toEqual(new Set(ofCdk));
 });
 
 describe('a stack and a construct', () => {

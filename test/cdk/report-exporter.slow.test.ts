@@ -14,16 +14,8 @@ import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-e
 import { ReportExporterStack } from '../../lib/cdk/stack.ts';
 import { isExportError } from '../../lib/core/errors.ts';
 import { readVersioned, serviceMetadataKey, type ServiceOutput } from '../../lib/settings/deployed-settings.ts';
-import {
-  anApp,
-  aSchedule,
-  deployConstruct,
-  outputsOf,
-  resource,
-  resourcesOf,
-  someServices,
-  someSettings,
-} from '../support/aws/cdk-deployment.ts';
+import { anApp, deployConstruct, outputsOf, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { aSchedule, someServices, someSettings } from '../support/settings.ts';
 import { executionArn } from '../support/export/function-machine.ts';
 
 const service = { baseUrl: 'https://reports.example.com' };

@@ -15,18 +15,8 @@ import {
   readVersioned,
   serviceMetadataKey,
 } from '../../lib/settings/deployed-settings.ts';
-import {
-  anApp,
-  aSchedule,
-  deploy,
-  deployWith,
-  outputsOf,
-  resource,
-  resourcesOf,
-  someServices,
-  someSettings,
-  textOf,
-} from '../support/aws/cdk-deployment.ts';
+import { anApp, deploy, deployWith, outputsOf, resource, resourcesOf, textOf } from '../support/aws/cdk-deployment.ts';
+import { aSchedule, someServices, someSettings } from '../support/settings.ts';
 import { textOf as textOfPage } from '../support/docs/doc-pages.ts';
 
 const { app, template } = deploy();

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
 import { readVersioned, serviceMetadata, type ServiceMetadata } from '../../../lib/settings/deployed-settings.ts';
-import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
+import { aSchedule, someServices, someSettings } from '../../support/settings.ts';
 import { anyValue, mutationsOf } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { createAuthority } from '../../support/service/certificates.ts';

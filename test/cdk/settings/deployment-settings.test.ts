@@ -1,12 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { retentionDays } from '../../../lib/settings/deployment-settings.ts';
-import { aSchedule, type SomeSettings, someSettings } from '../../support/aws/cdk-deployment.ts';
+import { aSchedule, type SomeSettings, someSettings } from '../../support/settings.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 /** The problems, without what all begin with. */
@@ -69,11 +67,6 @@ describe('the settings of a deployment', () => {
         ],
       },
     ]);
-  });
-
-  it('may keep logs as long as CDK accepts', () => {
-    const ofCdk = Object.values(RetentionDays).filter((value) => typeof value === 'number');
-    expect(new Set<number>(retentionDays)).toEqual(new Set(ofCdk));
   });
 
   it('are refused with the name of a prototype for a service, which JSON allows', () => {

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { functionSettings } from '../../../lib/settings/deployed-settings.ts';
 import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
-import { someSettings } from '../../support/aws/cdk-deployment.ts';
+import { someSettings } from '../../support/settings.ts';
 import { aDirectory } from '../../support/process/command-line.ts';
 import { createAuthority } from '../../support/service/certificates.ts';
 

@@ -4,7 +4,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { type ApiKeySource } from '../../../lib/service/client/api-key.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { anError, backoff, clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+import {
+  anError,
+  backoff,
+  clientFor,
+  failureOf,
+  impatientClock,
+  pageRequest,
+  readPage,
+} from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
 
 /** A key that was rotated at its origin: `get` returns the old one until `refresh` is called. */
@@ -41,7 +49,10 @@ describe('a source of API keys', () => {
     const get = async () => 'the-old-key';
     await using first = clientFor(server, { apiKey: { get: () => Promise.reject(failure), refresh: get } });
     await expect(fetchPage(first, pageRequest())).rejects.toBe(failure);
-    await using second = clientFor(server, { apiKey: { get, refresh: () => Promise.reject(failure) } });
+    await using second = clientFor(server, {
+      apiKey: { get, refresh: () => Promise.reject(failure) },
+      clock: impatientClock,
+    });
     await expect(fetchPage(second, pageRequest())).rejects.toBe(failure);
     await expect.poll(() => server.open, backoff).toBe(0);
   });

@@ -10,6 +10,7 @@ import {
   clientFor,
   failureFrom,
   failureOf,
+  impatientClock,
   pageFrom,
   pageRequest,
   readPage,
@@ -87,7 +88,7 @@ describe('the connection after an error', () => {
     ['rejects the key', 'HTTP/1.1 401 No\r\ncontent-type: text/plain\r\ncontent-length: 99999\r\n\r\nno'],
   ])('is closed if the response %s', async (_, response) => {
     await using server = await startRawServer(response);
-    await using client = clientFor(server);
+    await using client = clientFor(server, { clock: impatientClock });
     await failureOf(fetchPage(client, pageRequest()));
     await expect.poll(() => server.open, backoff).toBe(0);
   });

@@ -6,41 +6,7 @@ import { App, type Environment, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { ReportExporter, type ReportExporterProps } from '../../../lib/cdk/report-exporter.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
-
-export const aSchedule = (overrides: object = {}) => ({
-  expression: 'cron(0 4 * * ? *)',
-  timeZone: 'Europe/Berlin',
-  freshness: 'PT26H',
-  ...overrides,
-});
-
-export interface SomeSettings {
-  /** The service `acme`, and its secret. */
-  readonly service?: object;
-  readonly apiKeySecret?: object;
-  readonly [setting: string]: unknown;
-}
-
-const aService = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };
-
-/** Settings with one service, `acme`. */
-export const someSettings = ({ service = aService, apiKeySecret, ...overrides }: SomeSettings = {}) => ({
-  services: { acme: { ...service, ...(apiKeySecret === undefined ? {} : { apiKeySecret }) } },
-  exports: [{ name: 'nightly', schedule: aSchedule() }],
-  ...overrides,
-});
-
-/** Settings with two services, `eu` and `us`, each with one export. */
-export const someServices = (overrides: object = {}) => ({
-  services: Object.fromEntries(
-    ['eu', 'us'].map((name) => [
-      name,
-      { baseUrl: `https://${name}.example.com`, vendor: 'ACME', apiKeyEnv: `${name.toUpperCase()}_KEY` },
-    ]),
-  ),
-  exports: ['eu', 'us'].map((service) => ({ name: `${service}-nightly`, service, schedule: aSchedule() })),
-  ...overrides,
-});
+import { aSchedule, type SomeSettings, someSettings } from '../settings.ts';
 
 /** The feature flags of cdk.json, which a deployment uses. */
 const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));

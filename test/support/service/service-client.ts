@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
-import type { PageRequest } from '../../../lib/core/ports.ts';
+import type { Clock, PageRequest } from '../../../lib/core/ports.ts';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { renewsSecret } from '../../../lib/service/api/auth/kinds.ts';
 import { type Api, describeApi } from '../../../lib/service/api/description.ts';
@@ -116,6 +116,12 @@ export async function pageFrom(
   await using client = clientFor(server, options);
   return await fetchPage(client, request);
 }
+
+/** Does not wait for the rest of an error response, which may take two seconds. */
+export const impatientClock: Clock = {
+  ...systemRuntime,
+  sleep: (ms, signal) => systemRuntime.sleep(ms > 2_000 ? ms : 10, signal),
+};
 
 export const failureFrom = (...args: Parameters<typeof pageFrom>): Promise<ExportError> => failureOf(pageFrom(...args));
 
