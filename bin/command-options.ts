@@ -29,7 +29,7 @@ export function readArguments(command: Command, maxNames: number) {
   const unknown = command.args.filter(isUnknown).map((word) => word.split('=')[0] ?? '');
   const names = command.args.filter((word, index, all) => !isUnknown(word) && !hasValue(all[index - 1]));
   const advice = command.name() === 'local' ? '; most settings need a settings file: local --settings' : '';
-  const given: Record<string, string | boolean> = {};
+  const given: Record<string, string | boolean | readonly string[]> = {};
   const repeated: Option[] = [];
   const incomplete: Option[] = [];
   for (const option of command.options) {
@@ -37,9 +37,11 @@ export function readArguments(command: Command, maxNames: number) {
     if (!option.optional) given[option.attributeName()] = value as boolean;
     else if (Array.isArray(value)) {
       const [text = '', ...more] = value as readonly string[];
-      if (more.length > 0) repeated.push(option);
+      const isRepeatable = 'isRepeatable' in optionTable[option.attributeName() as OptionName];
+      if (more.length > 0 && !isRepeatable) repeated.push(option);
       // An empty value is usually a variable that is not set.
-      if (text === '') incomplete.push(option);
+      if (text === '' || more.includes('')) incomplete.push(option);
+      else if (isRepeatable) given[option.attributeName()] = value as readonly string[];
       else given[option.attributeName()] = text;
     } else if (value === true) incomplete.push(option);
   }

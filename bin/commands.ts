@@ -17,7 +17,7 @@ const oneExport = ['[export]', 'name of the export; optional if there is only on
 const someExports = ['[exports...]', 'names of exports; optional if there is only one'] as const;
 const target = ['out', 'settings', 'stack', 'json'] as const;
 /** The options that a run is started with. */
-const start = ['since', 'until', 'each', 'parents', 'again', 'parallel', 'slice', 'restart'] as const;
+const start = ['since', 'until', 'each', 'parents', 'again', 'parallel', 'slice', 'restart', 'skipParent'] as const;
 /** The options that describe the only export, without a settings file. */
 const service = ['baseUrl', 'vendor', 'export'] as const;
 

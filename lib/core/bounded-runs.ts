@@ -18,6 +18,7 @@ import {
   runIdPattern,
 } from './model.ts';
 import type { PageLog } from './ports.ts';
+import { truncate } from './sanitize.ts';
 import { minSliceMs } from './slices.ts';
 import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
@@ -119,6 +120,7 @@ type BoundableDefinition = Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | '
 interface NamedBounds extends Partial<Bounds> {
   readonly slice?: number | undefined;
   readonly parallel?: number | undefined;
+  readonly skipParent?: readonly string[] | undefined;
 }
 
 /**
@@ -138,6 +140,7 @@ export function assertBoundable(definition: BoundableDefinition, start: NamedBou
     }),
     ...(definition.parents !== undefined && slice !== undefined ? [noSliceOfParents] : []),
     ...problemsOfParallel(definition, parallel),
+    ...problemsOfSkipped(definition, start.skipParent),
     ...(until === undefined ? [] : problemsOfEnd(definition, { since, until }, now)),
   ];
   if (problems.length > 0) throw invalid(problems);
@@ -150,6 +153,14 @@ function problemsOfParallel({ slicing }: BoundableDefinition, parallel: number):
   if (maxConcurrentPages === undefined || parallel <= maxConcurrentPages) return [];
   const limit = `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service`;
   return [`parallel: ${limit}: more are never requested at the same time`];
+}
+
+function problemsOfSkipped({ parents }: BoundableDefinition, skipped: readonly string[] = []): readonly string[] {
+  if (skipped.length > 0 && parents === undefined) return ['skipParent: the export has no parents'];
+  // Which reports another export has is known only to the plan of the run.
+  const values = parents !== undefined && 'values' in parents ? parents.values : skipped;
+  const unknown = skipped.filter((value) => !values.includes(value));
+  return unknown.map((value) => `skipParent: the export has no parent ${JSON.stringify(truncate(value, 150))}`);
 }
 
 function problemsOfEnd(

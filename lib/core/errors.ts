@@ -42,6 +42,8 @@ interface ErrorDetails {
   readonly cause?: unknown;
   /** The service's Retry-After in seconds: the minimum delay before the next request. Only on ServiceThrottledError. */
   readonly retryAfterSeconds?: number | undefined;
+  /** Whether the service has denied this request only, as far as is known: status 403. */
+  readonly isForbidden?: boolean;
 }
 
 /**
@@ -53,6 +55,7 @@ interface ErrorDetails {
 export class ExportError extends Error {
   override readonly name: ErrorName;
   declare readonly retryAfterSeconds: number | undefined;
+  declare readonly isForbidden: true | undefined;
 
   constructor(name: ErrorName, message: string, details: ErrorDetails = {}) {
     // Node.js prints a cause that is undefined.
@@ -60,6 +63,7 @@ export class ExportError extends Error {
     this.name = name;
     // Node.js prints every field of an error that is not caught.
     if (details.retryAfterSeconds !== undefined) this.retryAfterSeconds = details.retryAfterSeconds;
+    if (details.isForbidden === true) this.isForbidden = true;
   }
 }
 

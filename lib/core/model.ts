@@ -350,6 +350,8 @@ const runSchema = z.object({
   slices: z.optional(slicesSchema),
   /** Only if the parents are reports of another export. The run has no slices until its plan is made. */
   parents: z.optional(parentsSchema),
+  /** The values of parents that an operator skips. Absent: none. */
+  skipped: z.optional(z.readonly(z.array(text))),
   request: requestSchema,
   /** The export's compression when the run began: all its pages have the same form. */
   compression: z.optional(compression),

@@ -293,6 +293,8 @@ interface Events {
   'slice-restarted': RunRef & { slice: number; attempt: number; reason: string };
   /** The slice is not exported to its end in this invocation; the others are. */
   'slice-set-aside': RunRef & SetAsideSlice;
+  /** The slice has no page: its parent is gone, was skipped, or has no reports. */
+  'slice-ended': RunRef & { slice: number; reason: EndEntry['reason']; slices: SliceCounts };
   'run-skipped': { export: string; reason: string };
   'page-exported': LoggedPage;
   'page-adopted': LoggedPage;

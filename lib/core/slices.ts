@@ -21,6 +21,8 @@ export type Slice = ChainRef & Pick<Run, 'since' | 'until'>;
 /** More would make the state of a run large, and each start slow. */
 export const maxSlices = 1_000;
 export const maxParallel = 16;
+/** How many parents of a run may be skipped: they are in its state. */
+export const maxSkipped = 100;
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
 const dayMs = 86_400_000;

@@ -106,10 +106,12 @@ function assertStartable(definition: ExportDefinition, { each, ...request }: Req
     if (problem !== undefined) throw new ExportError('ConfigurationError', `each: ${problem}`);
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
-    const lines = error.message.split('; ').map((line) => (/^[a-z]+: /.test(line) ? `--${line}` : line));
+    const lines = error.message.split('; ').map((line) => line.replace(/^[a-zA-Z]+(?=: )/, toFlag));
     throw new ExportError('ConfigurationError', lines.join('\n'), { cause: error });
   }
 }
+
+const toFlag = (field: string): string => `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 const month = 'month';
 

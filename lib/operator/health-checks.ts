@@ -18,7 +18,7 @@ import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/f
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
 import { openConfigured } from './context.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
-import { plural } from './output/format.ts';
+import { plural, sliceName } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
 import { canResume, type ExportView, needsCorrection, readExport, type RunView } from './run-view.ts';
@@ -192,7 +192,7 @@ function conditionOf({ state, lastIncident, slices }: RunView): string {
   const [first, ...others] = slices?.setAside ?? [];
   if (first === undefined) return condition;
   const more = others.length === 0 ? '' : `, and ${others.length} more`;
-  return `${condition}: slice ${first.slice}${more} set aside: ${errorText(first.error, first.message)}`;
+  return `${condition}: ${sliceName(first.slice, slices)}${more} set aside: ${errorText(first.error, first.message)}`;
 }
 
 function scheduleOutcome({ schedule }: ExportView): Outcome {

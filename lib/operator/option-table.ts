@@ -4,6 +4,8 @@ interface OptionDefinition {
   /** What its value is called in the help. Absent: it has none. */
   readonly value?: string;
   readonly about: string;
+  /** Set if it may be given more than once. */
+  readonly isRepeatable?: true;
 }
 
 /** `baseUrl` is the option `--base-url`. A command takes some, and may describe one itself: `bin/commands.ts`. */
@@ -30,6 +32,11 @@ export const optionTable = {
   parallel: { value: 'n', about: 'export n slices of the run at the same time, 1 to 16' },
   slice: { value: 'duration', about: 'how long a slice is: PT1H (default: chosen for each run)' },
   restart: { about: 'abandon an unfinished run and start over' },
+  skipParent: {
+    value: 'value',
+    about: 'export the run without the pages of this parent; may be repeated',
+    isRepeatable: true,
+  },
   follow: { about: 'wait for the end of the runs; always on for a directory' },
   maxAttempts: { value: 'n', about: 'try each step of a local run at most n times; 1: no retries' },
   quiet: { about: 'show only warnings, and how each run ended' },
@@ -54,7 +61,11 @@ export type OptionName = keyof OptionTable;
 
 /** The options of a command, as the parser returns them. */
 export type Options = {
-  readonly [Name in OptionName]?: OptionTable[Name] extends { readonly value: string } ? string : boolean;
+  readonly [Name in OptionName]?: OptionTable[Name] extends { readonly isRepeatable: true }
+    ? readonly string[]
+    : OptionTable[Name] extends { readonly value: string }
+      ? string
+      : boolean;
 };
 
 /** `--base-url` for `baseUrl`. */

@@ -5,13 +5,13 @@ import type { Bounds } from '../core/model.ts';
 import { startInputSchema } from '../core/start/start-input.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
-import type { Options } from './option-table.ts';
+import { flagOf, type OptionName, type Options } from './option-table.ts';
 import { parseWholeNumber } from './arguments.ts';
 import { type GivenDays, isEach, type RequestedStart } from './bounded-start.ts';
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
-  { since, until, each, parents, again, parallel, slice, restart }: Options,
+  { since, until, each, parents, again, parallel, slice, restart, skipParent }: Options,
   now: number,
   problems: string[],
 ): RequestedStart {
@@ -23,11 +23,12 @@ export function readStartRequest(
     parallel: parallel === undefined ? undefined : parseWholeNumber(parallel),
     slice,
     restart,
+    skipParent,
   };
   const { data, error } = startInputSchema.safeParse(request);
   for (const issue of error?.issues ?? []) {
     const problem = describeProblem(issue).replaceAll(/\b(since|until|parents)\b/g, '--$1');
-    problems.push(`--${issue.path.join('.')}: ${problem}`);
+    problems.push(`${flagOf(issue.path[0] as OptionName)}: ${problem}`);
   }
   if (data?.since !== undefined && isInFuture(data.since, now)) {
     problems.push('--since: must not be in the future: it has no reports yet');

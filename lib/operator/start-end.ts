@@ -10,7 +10,7 @@ import { stepNames } from '../core/state-machine/definition.ts';
 import { findRetrier } from '../core/state-machine/retry-policy.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { exitStatuses } from './context.ts';
-import { plural, sliceCounts, totals } from './output/format.ts';
+import { missingCounts, plural, sliceCounts, totals } from './output/format.ts';
 import type { ObservedRun } from './output/progress.ts';
 import type { Style, TextStyle } from './output/terminal.ts';
 import { needsCorrection } from './run-view.ts';
@@ -114,7 +114,9 @@ function completedDetails(
     `run        ${run}`,
     ...(slices === undefined
       ? []
-      : [`${slices.parents ? 'parents   ' : 'slices    '} ${slices.count.toLocaleString('en')}`]),
+      : [
+          `${slices.parents ? 'parents   ' : 'slices    '} ${[slices.count.toLocaleString('en'), ...missingCounts(slices)].join(', ')}`,
+        ]),
     ...(bounded === true
       ? [`period     ${until === undefined ? 'the children of one run' : `bounded run from ${since} to ${until}`}`]
       : [`since      ${since}`, `watermark  ${nextStart(watermark, policy)}`]),

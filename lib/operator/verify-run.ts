@@ -11,6 +11,7 @@ import {
   addPage,
   type LogEntry,
   type PageEntry,
+  refOf,
   type Run,
   type RunTotals,
   type StoredCursor,
@@ -34,9 +35,10 @@ import {
   startOf,
   summaryKey,
 } from '../core/storage/keys.ts';
+import { newestEntries } from '../core/run-progress.ts';
 import { chainProblem, parentRunOf } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
-import type { ManifestPage } from '../core/storage/published-schemas.ts';
+import { type ManifestPage, missingParentSchema } from '../core/storage/published-schemas.ts';
 import { serviceTimes } from '../core/storage/run-content.ts';
 import { parentRunIn } from './run-view.ts';
 
@@ -76,15 +78,20 @@ const maxFindings = 100;
 export async function verifyRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
   const { header } = published;
   const run = { ...header, request: header };
-  const reading: Reading = { ...deps, run, slices: [], findings: new Findings() };
-  const { findings, slices } = reading;
+  const findings = new Findings();
+  const slices: SeenSlice[] = [];
+  const ended: Reading['ended'] = new Map();
+  const entries = new RunLog(findings.readable(loggedEntries(deps.log, header)), ended);
+  const reading: Reading = { ...deps, run, entries, slices, ended, findings };
   // Workers that take the pages from one reader.
   const pages = pagesOfManifest(reading, published);
   const verifyPages = async () => {
     for (let next = await pages.next(); !next.done; next = await pages.next()) await verifyPage(reading, next.value);
   };
   await Promise.all(Array.from({ length: concurrency }, verifyPages));
-  const notes = [...verifyLog(reading), ...(await verifyFolder(reading))];
+  await entries.skipTo(Number.POSITIVE_INFINITY);
+  await verifyMissing(reading, header);
+  const notes = [...verifyLog(reading, header.parents !== undefined), ...(await verifyFolder(reading))];
   const totals = sumTotals(slices.map((slice) => slice.totals));
   verifyHeader(reading, published, totals);
   for (const verify of [verifySummary, verifyPointer]) {
@@ -113,9 +120,81 @@ export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): P
     totals = { pages: totals.pages + 1, ...addPage(totals, entry) };
     deps.onPage(entry.bytes);
   }
-  const notes = ['The run is not published yet, so its pages were compared with the page log by size and revision'];
+  const notes = [
+    'Its pages are as they were logged, by size and revision. FinishRun checks the rest before the run is published',
+    ...(run.lastFailure === undefined ? [] : [`It has failed: ${run.lastFailure.error}: ${run.lastFailure.message}`]),
+  ];
   const parentRun = parentRunOf(run) ?? null;
   return { run: run.run, published: false, bounds: null, parentRun, ...totals, notes, ...findings.result() };
+}
+
+/**
+ * The log of the run. Entries that may have expired are not read: they disappear in any order, over days. The newest
+ * attempt of each slice is the published one.
+ */
+function loggedEntries(log: PageLog, header: PublishedRun['header']): AsyncIterable<LogEntry> | readonly LogEntry[] {
+  if (log.mayHaveExpired(header.startedAt)) return [];
+  return (header.slices ?? header.parents) ? newestEntries(log, refOf(header)) : log.entries(refOf(header));
+}
+
+/** Reads the log of a run once, one slice after the other. */
+class RunLog {
+  readonly #entries: AsyncGenerator<LogEntry, undefined>;
+  readonly #ended: Reading['ended'];
+  /** An entry that was read, and belongs to a later slice. */
+  #pending: LogEntry | undefined;
+
+  constructor(entries: AsyncGenerator<LogEntry, undefined>, ended: Reading['ended']) {
+    this.#entries = entries;
+    this.#ended = ended;
+  }
+
+  /** The entries of the slice `number` that were not read yet. */
+  async *ofSlice(number: number): AsyncGenerator<LogEntry, undefined> {
+    await this.skipTo(number);
+    for (let entry = await this.#take(number); entry !== undefined; entry = await this.#take(number)) yield entry;
+  }
+
+  /** Passes over the slices before `number`, of which the manifest has no pages. */
+  async skipTo(number: number): Promise<void> {
+    for (let entry = await this.#take(number - 1); entry !== undefined; entry = await this.#take(number - 1)) {
+      const { kind, page, slice, attempt = 1 } = entry;
+      if (kind === 'end' && page === 1) this.#ended.set(slice, attempt);
+    }
+  }
+
+  /** The next entry, if it is one of the slices up to `number`. */
+  async #take(number: number): Promise<LogEntry | undefined> {
+    const entry = this.#pending ?? (await this.#entries.next()).value;
+    const isLater = entry !== undefined && (entry.slice ?? 1) > number;
+    this.#pending = isLater ? entry : undefined;
+    return isLater ? undefined : entry;
+  }
+}
+
+/** Compares the list of the parents without pages with the manifest. Those of an expired log are known from it. */
+async function verifyMissing({ store, ended, findings }: Reading, { parents }: PublishedRun['header']): Promise<void> {
+  const { missing, gone = 0, skipped = 0 } = parents ?? {};
+  const address = missing && store.locate(missing.key);
+  const chunks = missing && (await store.read(missing.key));
+  if (missing === undefined || chunks === undefined) {
+    if (gone + skipped > 0) findings.report(null, `${address ?? 'The list of missing parents'} is missing`);
+    return;
+  }
+  const parts: Uint8Array[] = [];
+  for await (const chunk of chunks) parts.push(chunk);
+  const content = Buffer.concat(parts);
+  const { bytes, sha256 } = missing;
+  const found = { bytes: content.length, sha256: hash('sha256', content) };
+  const [problem] = differences(found, { bytes, sha256 });
+  if (problem !== undefined) return findings.report(null, `${address} has the ${problem}`);
+  const lines = content.toString().trimEnd().split('\n');
+  const listed = lines.map((line) => missingParentSchema.parse(JSON.parse(line)));
+  const numberOf = (reason: string) => listed.filter((each) => each.reason === reason).length;
+  for (const wrong of differences({ gone, skipped }, { gone: numberOf('gone'), skipped: numberOf('skipped') })) {
+    findings.report(null, `The manifest is not that of ${address}: it has the ${wrong}`);
+  }
+  for (const { slice } of listed) if (!ended.has(slice)) ended.set(slice, Number.POSITIVE_INFINITY);
 }
 
 /** Collects what is wrong with a run. */
@@ -151,7 +230,10 @@ class Findings {
 /** A run that is being verified, as far as it has been read. */
 interface Reading extends VerifyDependencies {
   readonly run: RunKeyParts;
+  readonly entries: RunLog;
   readonly slices: SeenSlice[];
+  /** The slices without pages, and their attempts, as far as they are known. */
+  readonly ended: Map<number | undefined, number>;
   readonly findings: Findings;
 }
 
@@ -213,19 +295,16 @@ async function cursorAfterLast(slice: SeenSlice): Promise<StoredCursor | undefin
   return logged && (logged.kind === 'end' ? logged.cursor : null);
 }
 
-/**
- * Begins the slice of the run whose first page is `page`. The log of a run whose entries may have expired is not read:
- * entries disappear in any order, over days.
- */
+/** Begins the slice of the run whose first page is `page`. */
 function beginSlice(
-  { log, run, slices, findings }: Reading,
+  { run, slices, entries: log }: Reading,
   header: PublishedRun['header'],
   page: ManifestPage,
 ): SeenSlice {
   const number = header.slices ? slices.length + 1 : header.parents && page.slice;
   const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
   const ref = { export: run.export, run: run.run, slice: number, attempt };
-  const entries = findings.readable(log.mayHaveExpired(header.startedAt) ? [] : log.entries(ref));
+  const entries = log.ofSlice(number ?? 1);
   const slice = { ref, entries, logged: undefined, totals: zeroTotals, endsAfterPages: false };
   slices.push(slice);
   return slice;
@@ -308,12 +387,12 @@ const cursorHash = (cursor: StoredCursor): string | null =>
   typeof cursor === 'string' ? hash('sha256', cursor) : (cursor?.sha256 ?? null);
 
 /** Compares the number of pages and their totals with the newest entry of each slice, which has those up to it. */
-function verifyLog({ slices, findings }: Reading): string[] {
+function verifyLog({ slices, findings }: Reading, hasParents: boolean): string[] {
   if (slices.every(({ logged }) => logged === undefined)) {
     return ['The page log no longer has the run, so the manifest was verified against the stored pages only'];
   }
   for (const { ref, logged, totals } of slices) {
-    const ofSlice = ref.slice === undefined ? '' : ` of slice ${ref.slice}`;
+    const ofSlice = ref.slice === undefined ? '' : ` of ${hasParents ? 'parent' : 'slice'} ${ref.slice}`;
     for (const difference of differences(totals, totalsOf(logged))) {
       findings.report(null, `The manifest is not that of the page log${ofSlice}: it lists the ${difference}`);
     }
@@ -326,8 +405,13 @@ function verifyLog({ slices, findings }: Reading): string[] {
  * attempts, which are left over as those of an abandoned run are: an earlier attempt of a slice has left them, or one
  * that received a page where another one found the end.
  */
-async function verifyFolder({ store, run, slices, findings }: Reading): Promise<string[]> {
-  const known = new Map(slices.map((slice) => [slice.ref.slice, slice]));
+async function verifyFolder({ store, run, slices, ended, findings }: Reading): Promise<string[]> {
+  const known = new Map<number | undefined, Expected>([
+    ...[...ended].map(
+      ([slice, attempt]) => [slice, { ref: { attempt }, totals: zeroTotals, endsAfterPages: true }] as const,
+    ),
+    ...slices.map((slice) => [slice.ref.slice, slice] as const),
+  ]);
   let other = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
@@ -342,9 +426,14 @@ async function verifyFolder({ store, run, slices, findings }: Reading): Promise<
   return other === 0 ? [] : [`${ofOthers} left over in its folder: the run does not contain them`];
 }
 
+/** What the folder may have of a slice. */
+interface Expected extends Pick<SeenSlice, 'totals' | 'endsAfterPages'> {
+  readonly ref: Pick<ChainRef, 'attempt'>;
+}
+
 function kindOfStored(
   { page, attempt = 1 }: PageRef,
-  slice: SeenSlice | undefined,
+  slice: Expected | undefined,
 ): 'of the run' | 'of another attempt' | 'unknown' {
   const { ref, totals, endsAfterPages } = slice ?? { ref: {}, totals: zeroTotals, endsAfterPages: false };
   const { attempt: newest = 1 } = ref;

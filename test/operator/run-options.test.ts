@@ -26,7 +26,19 @@ describe('the options of a start', () => {
     expect(problems).toEqual([]);
   });
 
+  it('name the parents to skip as they are written', () => {
+    const problems: string[] = [];
+    expect(readStartRequest({ skipParent: ['a b', 'ü/1'] }, now, problems)).toMatchObject({
+      skipParent: ['a b', 'ü/1'],
+    });
+    expect(problems).toEqual([]);
+  });
+
   it.each<[Options, string[]]>([
+    [
+      { skipParent: Array.from({ length: 101 }, (_, index) => `${index}`) },
+      ['--skip-parent: must have at most 100 values'],
+    ],
     [{ until: '2020-01-01' }, ['--until: needs --since: a run with an upper bound has both']],
     [
       { since: '2020-01-01', each: 'P7D', again: true },

@@ -130,6 +130,7 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     'run-skipped': () => ({ RunsSkipped: 1 }),
     'pages-without-reports': () => ({}),
     'slice-set-aside': () => ({}),
+    'slice-ended': () => ({}),
     // The alarm NotFresh counts completed runs: a bounded run does not make an export fresh.
     'run-completed': ({ bounded, secondsWithoutReports }) =>
       bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: secondsWithoutReports },

@@ -54,6 +54,10 @@ export function parentsOfRun(
   };
 }
 
+/** Whether an operator skips the parent. */
+export const isSkipped = ({ skipped }: Pick<Run, 'skipped'>, parent: Parent | undefined): boolean =>
+  parent !== undefined && skipped?.includes(parent.id) === true;
+
 const parentWith = (id: string | undefined): Parent | undefined => (id === undefined ? undefined : { id });
 
 /** The parents in a part of a plan. @throws PageConflictError if it is missing or was changed */

@@ -15,7 +15,7 @@ import { type ExportDefinition, type ExportState, type Parents, type Run, type R
 import { exportedParents } from '../parents/run-parents.ts';
 import type { Executions } from '../ports.ts';
 import { generationOf, noProgress, type OpenSlice, type RunProgress, WalkedSlices } from '../run-progress.ts';
-import { chooseSlices, maxSlices, numberOf, sliceOf } from '../slices.ts';
+import { chooseSlices, maxSkipped, maxSlices, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
@@ -60,7 +60,13 @@ export type UnfinishedRun =
 
 /** `state` is the state of the export once the decision is recorded. */
 export type Decision =
-  | { readonly kind: 'skip'; readonly cause: SkipCause; readonly reason: string }
+  | {
+      readonly kind: 'skip';
+      readonly cause: SkipCause;
+      readonly reason: string;
+      /** The parents that the run in progress skips, if the start changes them. */
+      readonly skipped?: Run['skipped'];
+    }
   /** The name of the error says whether the step is retried. */
   | { readonly kind: 'refuse'; readonly error: ExportError }
   /** The execution owns the run already: an earlier attempt of this step has recorded it. */
@@ -155,9 +161,28 @@ function decideWithRun(situation: Situation, active: Run): Decision {
       assertMayBeAbandoned(active, state);
       return begin(situation);
     case 'may resume':
-      if (unfinished.kind !== 'running') return decideWithEndedRun(situation, active);
-      return skip('run is in progress', `execution ${active.execution} is still exporting run ${active.run}`);
+      return unfinished.kind === 'running' ? skipRunning(situation, active) : decideWithEndedRun(situation, active);
   }
+}
+
+/** The run's execution continues with what it exports, but without the parents that the start skips. */
+function skipRunning({ definition, input }: Situation, active: Run): Decision {
+  const reason = `execution ${active.execution} is still exporting run ${active.run}`;
+  if (definition.parents === undefined || input.skipParent === undefined) return skip('run is in progress', reason);
+  const what = 'It skips the parents that the start names, unless it has all their pages already';
+  return { ...skip('run is in progress', `${reason}. ${what}`), skipped: withSkipped(active.skipped, input) };
+}
+
+/** The parents that the run skips. @throws ConfigurationError if they are too many */
+function withSkipped(before: Run['skipped'] = [], { skipParent = [] }: StartInput): Run['skipped'] {
+  const skipped = [...new Set([...before, ...skipParent])];
+  if (skipped.length === 0) return undefined;
+  if (skipped.length <= maxSkipped) return skipped;
+  const problem = `the run would skip ${skipped.length} parents, and may skip ${maxSkipped}`;
+  throw new ExportError(
+    'ConfigurationError',
+    `skipParent: ${problem}. Correct what fails them, or export without them`,
+  );
 }
 
 /** The run's execution is not running, as far as is known. */
@@ -171,11 +196,13 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   // would export the same, so an unfinished one is replaced only if it cannot be resumed.
   const isReplaceable = !isBounded(definition) || contradiction !== undefined;
   const { totals, counts } = progress;
+  const { gone = 0, skipped = 0 } = counts.parents ?? {};
   // A run whose parents are all gone so far may have begun with a wrong request.
-  const isUntouched = totals.pages === 0 && counts.done === (counts.parents?.gone ?? 0);
+  const isUntouched = totals.pages === 0 && counts.done === gone + skipped;
   if (isUntouched && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
-  const taken = takeOver(active, execution, input.scheduledTime);
+  const skippedNow = withSkipped(active.skipped, input);
+  const taken = { ...takeOver(active, execution, input.scheduledTime), skipped: skippedNow };
   const resumed =
     active.slices === undefined ? { run: taken, progress } : resumeSlices(taken, active.slices, situation);
   return resume({ ...state, recentExecutions: withExecution(state, execution) }, resumed.run, resumed.progress);
@@ -246,7 +273,11 @@ function isRootDoubtful({ failures, counts, done, open, documentRoot }: RunProgr
   return wasRefused && !hasSecondPage && documentRoot !== null && counts.count <= maxSlices;
 }
 
-const skip = (cause: SkipCause, reason: string): Decision => ({ kind: 'skip', cause, reason });
+const skip = (cause: SkipCause, reason: string): Extract<Decision, { readonly kind: 'skip' }> => ({
+  kind: 'skip',
+  cause,
+  reason,
+});
 
 function assertRead(unfinished: UnfinishedRun): Extract<UnfinishedRun, { readonly kind: 'read' }> {
   if (unfinished.kind === 'read') return unfinished;
@@ -279,7 +310,8 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
   }
   const isSinceNamed =
     input.since !== undefined || (emptyRun?.parents?.coverage?.isSinceNamed === true && since === emptyRun.since);
-  const run = newRunOf(situation, { since, until, isSinceNamed });
+  const skipped = withSkipped(emptyRun?.skipped, input);
+  const run = { ...newRunOf(situation, { since, until, isSinceNamed }), skipped };
   const next: ExportState = {
     ...state,
     sequence: run.sequence,

@@ -9,7 +9,7 @@ import { ExportError } from '../errors.ts';
 import { type ExportDefinition, runIdPattern } from '../model.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
 import { describeProblems } from '../validation-errors.ts';
-import { maxParallel } from '../slices.ts';
+import { maxParallel, maxSkipped } from '../slices.ts';
 import { durationSchema, instantSchema } from '../timestamps.ts';
 
 /** A text that the export state and the reason of a skip contain, so its length and its characters are limited. */
@@ -40,6 +40,10 @@ const fields = {
   /** How long a slice is. */
   slice: durationSchema.check(z.refine((ms) => ms > 0 && ms % 60_000 === 0, 'must be whole minutes, such as PT1H')),
   restart: z.boolean(),
+  /** The values of parents that the run has no pages of, also if it has begun. */
+  skipParent: z
+    .array(z.string().check(z.minLength(1, 'must not be empty')))
+    .check(z.maxLength(maxSkipped, `must have at most ${maxSkipped} values`)),
   /** The execution that this one continues. */
   continues: executionSchema,
   /** With `continues`: the consecutive long waits that the previous execution ended with. */

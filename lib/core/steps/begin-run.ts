@@ -46,8 +46,8 @@ export async function beginRun(
   const { name, stateName } = definition;
   // A run that continues in a new execution has passed this check before.
   if (input.continues === undefined) {
-    const { slice, parallel } = input;
-    assertBoundable(definition, { ...definition.bounds, slice, parallel }, runtime.now());
+    const { slice, parallel, skipParent } = input;
+    assertBoundable(definition, { ...definition.bounds, slice, parallel, skipParent }, runtime.now());
   }
 
   const decision = await recordDecision(deps, { definition, input, execution });
@@ -85,9 +85,10 @@ async function recordDecision(deps: BeginRunDependencies, start: Start): Promise
     switch (decision.kind) {
       case 'refuse':
         throw decision.error;
-      case 'skip':
       case 'keep':
         return { result: decision };
+      case 'skip':
+        return { ...changeOfRunning(state, decision), result: decision };
       case 'resume':
         return { change: decision.state, result: decision };
       case 'begin':
@@ -97,6 +98,13 @@ async function recordDecision(deps: BeginRunDependencies, start: Start): Promise
       }
     }
   });
+}
+
+/** The run that is in progress may skip further parents. */
+function changeOfRunning(state: ExportState, { skipped }: Extract<Decision, { readonly kind: 'skip' }>) {
+  return state.active === undefined || skipped === undefined
+    ? {}
+    : { change: { ...state, active: { ...state.active, skipped } } };
 }
 
 /**

@@ -19,13 +19,15 @@ import {
   type StoredPage,
   zeroTotals,
 } from '../model.ts';
-import type { PageIdentity, PageSpool, PageStore, ReceivedEnd, ReceivedPage, StepDependencies } from '../ports.ts';
+import type { PageIdentity, PageSpool, PageStore, ReceivedPage, StepDependencies } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { countEqualPages, detectCycle, maxEqualPages } from './repeated-cursors.ts';
 
 /** A page that is durable in the page store. Its `timing` is that of its request; null if the page was adopted. */
 export type DurablePage = StoredPage & Pick<PageEntry, 'timing' | 'reportsDigest'>;
+
+type End = Pick<EndEntry, 'kind' | 'reason' | 'status'>;
 
 /** A page-log entry that has not been logged yet. */
 export type UnloggedEntry = Omit<PageEntry, 'loggedAt'>;
@@ -109,13 +111,13 @@ export async function logPage(
 export async function logEnd(
   { log, runtime }: Pick<StepDependencies, 'log' | 'runtime'>,
   { export: exportName }: Pick<Run, 'export'>,
-  { identity, ...ended }: { readonly identity: PageIdentity; readonly end: ReceivedEnd } & Pick<EndEntry, 'parent'>,
+  { identity, end, parent }: { readonly identity: PageIdentity; readonly end: End } & Pick<EndEntry, 'parent'>,
   predecessor: PageEntry | undefined,
 ): Promise<LogEntry> {
   const { run, page, slice, attempt, cursor } = identity;
   const entry = await log.append({
-    ...ended.end,
-    ...(ended.parent !== undefined && { parent: ended.parent }),
+    ...end,
+    ...(parent !== undefined && { parent }),
     export: exportName,
     run,
     page,

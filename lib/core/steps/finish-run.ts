@@ -1,9 +1,10 @@
 /**
  * Publishes a run whose pages are all logged, and moves the watermark.
  *
- * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the
- * manifest (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in
- * tables), `latest.json` (points to the manifest), the export state (moves the watermark and ends the run). A crash
+ * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the list
+ * of missing parents (which the manifest names), the manifest (publishes the run, once the store holds every page as it
+ * was logged), `run.json` (lists the run in tables), `latest.json` (points to the manifest), the export state (moves
+ * the watermark and ends the run). A crash
  * between any two leaves the run active; finishing it again writes the same bytes and continues
  * (docs/architecture.md, "How a run is published").
  */
@@ -25,7 +26,7 @@ import {
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { hasParents, sliceCountOf, sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
-import { type CompletedRun, manifestChunks, summaryChunks } from '../storage/manifest.ts';
+import { type CompletedRun, manifestChunks, missingParents, summaryChunks } from '../storage/manifest.ts';
 import { foldContent, type RunContent } from '../storage/run-content.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { updateOwnedRun } from './export-state.ts';
@@ -95,6 +96,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const manifest = manifestKey(run);
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, content.placed), log));
   try {
+    const missing = completion.isPublished ? missingParents(run, content) : undefined;
+    if (missing !== undefined) await store.putDocument(missing.key, chunkOf(missing.text));
     if (completion.isPublished) await store.putDocument(manifest, chunks);
     // A run that is not published moves the watermark, too. So its pages are checked: reading the chunks does that.
     else for await (const _ of chunks);
@@ -119,6 +122,10 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   return await endRun(deps, command, run, result);
 }
 
+async function* chunkOf(text: string): AsyncGenerator<string> {
+  yield text;
+}
+
 /** Decides how the run completes, unless an earlier attempt has decided: settings may have changed since. */
 function setCompletion(
   deps: FinishRunDependencies,
@@ -131,12 +138,11 @@ function setCompletion(
     const { totals, firstPage } = content;
     if (hasTooFewReports(definition, run, { isComplete: true, totals }))
       throw tooFewReportsError(definition, run, totals);
-    const tooManyGone = hasParents(run)
-      ? tooManyGoneError(definition, run, { ...content, count: content.complete })
-      : undefined;
+    const tooManyGone = hasParents(run) ? tooManyGoneError(definition, run, content) : undefined;
     if (tooManyGone !== undefined) throw tooManyGone;
     const reached = completedUpTo(run, [firstPage]);
-    const coverage = run.bounded ? undefined : await storeCoverage(store, run, { reached, unwalked: content.unwalked });
+    const unwalked = new Set(content.missing.map(({ slice }) => slice));
+    const coverage = run.bounded ? undefined : await storeCoverage(store, run, { reached, unwalked });
     const documentRoot = haveOneRoot(run) ? root : null;
     const withRoot = withRootOf({ run: run.run, documentRoot }, state, definition);
     const completed = {

@@ -6,6 +6,8 @@
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, Run } from '../model.ts';
 import type { SliceCounts } from '../ports.ts';
+import { countMissing } from '../storage/manifest.ts';
+import type { RunContent } from '../storage/run-content.ts';
 
 /** So many parents at the beginning of a run are not all gone by chance. */
 export const firstParents = 10;
@@ -33,9 +35,11 @@ export const firstGoneError = ({ run }: Pick<Run, 'run'>, gone: number): ExportE
 export function tooManyGoneError(
   { limits }: Pick<ExportDefinition, 'limits'>,
   { run }: Pick<Run, 'run'>,
-  { count, gone, skipped }: { readonly count: number; readonly gone: number; readonly skipped: number },
+  content: Pick<RunContent, 'complete' | 'missing'>,
 ): ExportError | undefined {
-  const walked = count - skipped;
+  const { complete: count } = content;
+  const gone = countMissing(content, 'gone');
+  const walked = count - countMissing(content, 'skipped');
   const most = Math.max(1, Math.floor((walked * limits.goneAtMostPercent) / 100));
   if (gone === 0 || (gone <= most && gone < walked)) return undefined;
   const problem = `${gone} of ${count} parents of run ${run} are gone (when.gone)`;

@@ -188,7 +188,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
 
   function request(identity: PageIdentity): RequestedPage {
     const { page, cursor } = identity;
-    const label = `${describePage(identity)} of run ${identity.run}`;
+    const label = `${describePage({ ...identity, parent: chain.parent?.id })} of run ${identity.run}`;
     const spool = deps.store.spool(identity);
     const response = fetchPage(
       { page, cursor, label },
@@ -256,7 +256,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
 const firstPageOf = (from: PageEntry | undefined): number => (from?.page ?? 0) + 1;
 const lastPageOf = (from: PageEntry | undefined, { maxPages }: WalkLimits): number => (from?.page ?? 0) + maxPages;
 
-function identityAfter(
+export function identityAfter(
   { run, slice: { slice, attempt } }: Chain,
   previous: Pick<PageEntry, 'page' | 'nextCursor'> | undefined,
 ): PageIdentity {

@@ -7,7 +7,7 @@
 import type { RootCheck } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, refOf, type Run } from '../model.ts';
-import type { ParentOf } from '../parents/run-parents.ts';
+import { isSkipped, type ParentOf } from '../parents/run-parents.ts';
 import { hasParents, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
@@ -25,7 +25,7 @@ export const needsProofOfBounds = (run: Pick<Run, 'slices' | 'bounded'>): boolea
  * again, it compares the two bounds, so it knows both. A document that is no page proves nothing: `roots` compares it
  * with the expected root. `intervals` are the instants at which the empty intervals begin and end.
  *
- * With parents, the first one is asked that is not gone.
+ * With parents, the first one is asked that is neither gone nor skipped.
  *
  * The proof costs one request, or two for a run with three or more slices. If the service rejects empty intervals, it
  * costs three.
@@ -44,8 +44,11 @@ export async function proveBounds(
 ): Promise<void> {
   const { signal, intervals = emptyIntervals(run), parentOf } = limits;
 
-  /** The parent that is asked: the first one that is not gone. */
-  let number = 1;
+  /** The parent that is asked: the first one that is neither gone nor skipped. */
+  let number = await notSkipped(run, parentOf, 1);
+  let gone = 0;
+  // Nothing is requested.
+  if (number > sliceCountOf(run)) return;
 
   async function request(period: Pick<Slice, 'since' | 'until'>, label: string): Promise<ReceivedPage> {
     for (;;) {
@@ -57,8 +60,9 @@ export async function proveBounds(
         return received;
       }
       if (received.reason !== 'gone') throw new Error(`The service ended the pages before ${label}`);
-      if (number >= Math.min(firstParents, sliceCountOf(run))) throw firstGoneError(run, number);
-      number += 1;
+      gone += 1;
+      number = await notSkipped(run, parentOf, number + 1);
+      if (gone === firstParents || number > sliceCountOf(run)) throw firstGoneError(run, gone);
     }
   }
 
@@ -100,6 +104,13 @@ function emptyIntervals(run: Run): Iterable<Instant> {
   if (until === undefined) return [];
   const count = hasParents(run) ? 1 : sliceCountOf(run);
   return count === 1 ? [until] : new Set([until, sliceOf(run, count).since]);
+}
+
+/** The first slice from `number` on whose parent is not skipped; more than there are, if there is none. */
+async function notSkipped(run: Run, parentOf: ParentOf, number: number): Promise<number> {
+  let next = number;
+  while (run.skipped !== undefined && isSkipped(run, await parentOf({ slice: next }))) next += 1;
+  return next;
 }
 
 /** Reads the bytes of a page and keeps none. */

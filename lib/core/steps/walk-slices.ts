@@ -8,6 +8,7 @@
 
 import { type ErrorName, ExportError, isExportError } from '../errors.ts';
 import {
+  type EndEntry,
   type ExportState,
   type Invocation,
   type LogEntry,
@@ -34,12 +35,13 @@ import { shorten } from '../sanitize.ts';
 import { maxSlices, numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { stateNameOfRun } from '../bounded-runs.ts';
+import { logEnd } from './commit-page.ts';
 import { updateOwnedRun } from './export-state.ts';
 import { allGoneError } from './gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
 import type { Parent } from '../parents/plan.ts';
-import { type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
-import { walk, type WalkOptions } from './page-pipeline.ts';
+import { isSkipped, type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
+import { identityAfter, walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { needsProofOfBounds, proveBounds } from './upper-bound.ts';
 
@@ -74,6 +76,7 @@ export async function walkSlices(
     { length: parallelOf(run) },
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
+  await sliceWalk.takeUpSkipped();
   const needsProof = before.totals.pages === 0 && needsProofOfBounds(run);
   // The first walker keeps the slot of the proof: after a wait for another slot, the bounds would be proved again.
   const isProved = !needsProof || (await sliceWalk.proveBounds(slots[0]));
@@ -96,6 +99,8 @@ export interface ErrorFacts {
   readonly isSliced: boolean;
   /** Aborted with an ExportError if the time of the invocation is over, with another reason if the process ends. */
   readonly interruption: AbortSignal | undefined;
+  /** Whether the run has fetched a page, so that its settings and credentials are right. */
+  readonly hasFetched: boolean;
 }
 
 /** Any other error sets the chain aside. */
@@ -108,10 +113,11 @@ const reactions: Partial<Record<ErrorName, Reaction>> = {
   ServiceThrottledError: 'outage',
 };
 
-export function classify(error: unknown, { isSliced, interruption }: ErrorFacts): Reaction {
+export function classify(error: unknown, { isSliced, interruption, hasFetched }: ErrorFacts): Reaction {
   if (error instanceof NotYet) return 'queue';
   if (isSliced && isExportError(error, 'CursorRejectedError')) return 'restart';
   if (interruption?.aborted === true && !isExportError(interruption.reason)) return 'stop';
+  if (isSliced && hasFetched && isExportError(error) && error.isForbidden === true) return 'setAside';
   return (isExportError(error) ? reactions[error.name] : undefined) ?? 'setAside';
 }
 
@@ -243,6 +249,7 @@ class SliceWalk {
   async #walkChain({ slice, last }: OpenSlice, walker: WalkerState): Promise<AfterChain> {
     const { definition } = this.#deps;
     try {
+      if (this.#run.skipped !== undefined && (await this.#isSkipped(slice))) return await this.#skip({ slice, last });
       if (last !== undefined) assertContinues(definition, last);
       const newest = await this.#exportPages(slice, last, walker);
       if (newest === undefined) return 'stopped';
@@ -257,6 +264,40 @@ class SliceWalk {
     } finally {
       await walker.slot?.release();
     }
+  }
+
+  async #isSkipped(slice: Slice): Promise<boolean> {
+    return isSkipped(this.#run, await this.#parentOf(slice));
+  }
+
+  /** Nothing is requested of slices that are skipped, so they need not wait until no other is left. */
+  async takeUpSkipped(): Promise<void> {
+    if (this.#run.skipped === undefined) return;
+    for (const each of this.#setAside.splice(0)) {
+      ((await this.#isSkipped(each.slice)) ? this.#unfinished : this.#setAside).push(each);
+    }
+  }
+
+  /**
+   * Ends the slice without its pages, as an operator skips its parent. If it has some, its next attempt has none, so
+   * that those of this one do not count.
+   */
+  async #skip({ slice, last }: OpenSlice): Promise<AfterChain> {
+    const cause = { recorded: this.#record.content };
+    const slices = last && (await beginNextAttempt(this.#deps, this.#options, slice, cause));
+    // A concurrent invocation has logged its end.
+    if (last !== undefined && slices === undefined) return 'over';
+    if (slices !== undefined) this.#run = { ...this.#run, slices };
+    const skipped = sliceOf(this.#run, numberOf(slice));
+    const identity = identityAfter({ run: this.#run, slice: skipped }, undefined);
+    const end = { kind: 'end', reason: 'skipped', status: null } as const;
+    const { id: parent } = (await this.#parentOf(skipped)) ?? {};
+    const entry = await logEnd(this.#deps, this.#run, { identity, end, parent }, undefined);
+    this.#walked.set({ slice: skipped, last: entry });
+    if (entry.kind === 'end') this.#emitEnded(skipped, entry);
+    // The record of the attempts before does not count any more.
+    await this.#writeRecord().catch(() => {});
+    return endsChain(entry) ? 'over' : 'stopped';
   }
 
   /** Starts the slice over, sets it aside, or stops the run. */
@@ -309,6 +350,7 @@ class SliceWalk {
         this.#outages = 0;
         this.#walked.set({ slice, last: newest });
         if (entry.kind === 'end') {
+          this.#emitEnded(slice, entry);
           const allGone = entry.reason === 'gone' ? allGoneError(this.#run, this.#progress()) : undefined;
           if (allGone !== undefined) throw allGone;
           continue;
@@ -321,6 +363,12 @@ class SliceWalk {
     } finally {
       this.#allotted -= left;
     }
+  }
+
+  #emitEnded(slice: Slice, { page, reason }: EndEntry): void {
+    if (page > 1 || slice.slice === undefined) return;
+    const { counts } = this.#progress();
+    this.#deps.emit({ event: 'slice-ended', ...refOf(slice), slice: slice.slice, reason, slices: counts });
   }
 
   #progress(): RunProgress {
@@ -377,7 +425,7 @@ class SliceWalk {
 
   /** The oldest unfinished chain, else a chain that begins now. Undefined: no chain is left. */
   #take(): OpenSlice | undefined {
-    if (this.#failures.length > maxSetAside) return undefined;
+    if (this.#failures.length > maxFailures) return undefined;
     const unfinished = this.#unfinished.shift();
     if (unfinished !== undefined) return unfinished;
     if (this.#outages >= parallelOf(this.#run)) return undefined;
@@ -390,7 +438,12 @@ class SliceWalk {
   }
 
   #reactionTo(error: unknown): Reaction {
-    return classify(error, { isSliced: this.#run.slices !== undefined, interruption: this.#options.signal });
+    const hasFetched = hasFetchedPage(this.#run, this.#progress());
+    return classify(error, {
+      isSliced: this.#run.slices !== undefined,
+      interruption: this.#options.signal,
+      hasFetched,
+    });
   }
 
   /** Sets the chain aside, or stops all of them. */
@@ -405,7 +458,8 @@ class SliceWalk {
 
   /** Starts the slice over, whose cursor was rejected. Undefined: it must not start over. */
   async #restart(slice: Slice, reason: string): Promise<SliceProgress | undefined> {
-    const slices = await beginNextAttempt(this.#deps, this.#options, slice, this.#record.content);
+    const cause = { recorded: this.#record.content, isRejected: true };
+    const slices = await beginNextAttempt(this.#deps, this.#options, slice, cause);
     if (slices === undefined) return undefined;
     const number = numberOf(slice);
     const attempt = (slice.attempt ?? 1) + 1;
@@ -424,8 +478,10 @@ class SliceWalk {
 const sinceCovered = (slice: Slice, parent: Parent | undefined): Slice =>
   parent?.since === undefined ? slice : { ...slice, since: parent.since };
 
-/** More failures end an invocation, and no slice begins while more have failed. */
-const maxSetAside = 100;
+/** More failures end an invocation. The next one begins with other slices, so that these do not hide them. */
+const maxFailures = 100;
+/** No slice begins while more are set aside: the record lists them, and each invocation reads their logs. */
+const maxSetAside = 1_000;
 /** How many failures the record describes. */
 const maxDescribedFailures = 10;
 const maxMessageLength = 300;
@@ -481,14 +537,14 @@ const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
 
 /**
- * Gives the slice another attempt, and returns the slices of the run; undefined if it must not start over, because it
- * has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
+ * Gives the slice another attempt, and returns the slices of the run; undefined if it must not start over, because a
+ * concurrent invocation has logged its end, or its cursors were rejected more often than `maxCursorRestarts`.
  */
 function beginNextAttempt(
   { definition, log }: ExportPageDependencies,
   { execution }: WalkOptions,
   slice: Slice,
-  recorded: ProgressRecord | undefined,
+  { recorded, isRejected = false }: { readonly recorded: ProgressRecord | undefined; readonly isRejected?: boolean },
 ): Promise<RunSlices | undefined> {
   const { attempt = 1 } = slice;
   const number = numberOf(slice);
@@ -499,8 +555,8 @@ function beginNextAttempt(
     if (newest.attempt !== attempt) return { result: active.slices };
     if (endsChain(await log.last(newest))) return { result: undefined };
     const { restarts, attempts } = withoutComplete(active, recorded);
-    const count = (restarts[number] ?? 0) + 1;
-    const counted = { ...active.slices, restarts: { ...restarts, [number]: count } };
+    const count = (restarts[number] ?? 0) + (isRejected ? 1 : 0);
+    const counted = { ...active.slices, restarts: isRejected ? { ...restarts, [number]: count } : restarts };
     const changeTo = (slices: RunSlices): ExportState => ({ ...state, active: { ...active, slices } });
     // The count is recorded all the same: it tells the next start to begin the slice from its beginning.
     if (count > definition.limits.maxCursorRestarts) return { change: changeTo(counted), result: undefined };

@@ -38,8 +38,8 @@ export function runsPrefix(exportName: string): string {
 /** Matches every key in the folder of a run, with any prefix, in a policy of AWS: `*` is any text with slashes. */
 export const runObjectsPattern = '*/date=*/run=*/*';
 
-/** A page of a run: its number within the slice, and the slice, if the run has several. */
-export type PageRef = SliceRef & Pick<PageEntry, 'page'>;
+/** A page of a run: its number within the slice, and the slice and its parent, if the run has them. */
+export type PageRef = SliceRef & Pick<PageEntry, 'page' | 'parent'>;
 
 /**
  * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several
@@ -52,9 +52,9 @@ export function pageKey(run: RunKeyParts, { page, slice, attempt = 1 }: PageRef)
   return `${runFolder(run)}/page-${ofSlice}${String(page).padStart(6, '0')}.${extensionOf(run.request)}${suffix}`;
 }
 
-/** For messages: `page 7`, or `page 7 of slice 3`. */
-export const describePage = ({ page, slice }: PageRef): string =>
-  slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
+/** For messages: `page 7`, `page 7 of slice 3`, or `page 7 of parent 3`. The value of a parent may be confidential. */
+export const describePage = ({ page, slice, parent }: PageRef): string =>
+  slice === undefined ? `page ${page}` : `page ${page} of ${parent === undefined ? 'slice' : 'parent'} ${slice}`;
 
 /** The page of `run` that has the key `key`; undefined if no page has, for example because it is the manifest's. */
 export function pageAt(run: RunKeyParts, key: string): PageRef | undefined {
@@ -68,6 +68,14 @@ export function pageAt(run: RunKeyParts, key: string): PageRef | undefined {
 
 export function manifestKey(run: RunLocation): string {
   return `${runFolder(run)}/manifest.json`;
+}
+
+/**
+ * The object that lists the parents without pages. A slice may start over before the run is published, so another list
+ * has another key.
+ */
+export function missingParentsKey(run: RunLocation, sha256: string): string {
+  return `${runFolder(run)}/missing-parents-${sha256.slice(0, 12)}.ndjson`;
 }
 
 /** The address of the run's manifest; null if the run is not published. */

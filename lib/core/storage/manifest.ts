@@ -6,6 +6,7 @@
  * manifest is streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
  */
 
+import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { describeRoot, haveOneRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
@@ -13,9 +14,9 @@ import { addPage, type LogEntry, type PageEntry, periodOf, refOf, type Run, zero
 import { endsChain } from '../run-progress.ts';
 import { hasParents, sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
-import { describePage, pageKey, type RunKeyParts } from './keys.ts';
+import { describePage, missingParentsKey, pageKey, type RunKeyParts } from './keys.ts';
 import { foldContent, type RunContent } from './run-content.ts';
-import type { ManifestHeader, ManifestPage, RunSummary } from './published-schemas.ts';
+import type { ManifestHeader, ManifestPage, MissingParent, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
@@ -126,13 +127,24 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
 export const parentRunOf = ({ parents }: Pick<Run, 'parents'>) =>
   parents?.run === undefined ? undefined : { export: parents.export, run: parents.run };
 
-const parentsOf = (run: Run, { complete, withoutPages, gone, skipped }: RunContent) => ({
-  ...parentRunOf(run),
-  count: complete,
-  withoutPages,
-  gone,
-  skipped,
-});
+function parentsOf(run: CompletedRun, content: RunContent): ManifestHeader['parents'] {
+  const { complete: count, withoutPages } = content;
+  const { text: _, ...missing } = missingParents(run, content) ?? { text: '' };
+  const ended = { gone: countMissing(content, 'gone'), skipped: countMissing(content, 'skipped') };
+  const counts = { ...parentRunOf(run), count, withoutPages, ...ended };
+  return 'key' in missing ? { ...counts, missing } : counts;
+}
+
+export const countMissing = ({ missing }: Pick<RunContent, 'missing'>, reason: MissingParent['reason']): number =>
+  missing.filter((parent) => parent.reason === reason).length;
+
+/** The object that lists the parents that are gone or were skipped; undefined if there are none. */
+export function missingParents(run: CompletedRun, { missing }: RunContent) {
+  if (missing.length === 0) return undefined;
+  const text = missing.map((parent) => `${JSON.stringify(parent)}\n`).join('');
+  const sha256 = hash('sha256', text);
+  return { key: missingParentsKey(run, sha256), bytes: Buffer.byteLength(text), sha256, text };
+}
 
 /** The fields that the manifest and the summary have in common. */
 function factsOf(run: CompletedRun, content: RunContent) {

@@ -110,6 +110,17 @@ export const manifestHeaderSchema = z.object({
       withoutPages: described(count, 'How many of them have no page.'),
       gone: described(count, 'How many of these no longer exist, as the API says.'),
       skipped: described(count, 'How many of these an operator has skipped. They may have reports.'),
+      missing: optional(
+        z.object({
+          key: described(
+            z.string().check(z.regex(/^[^/]+\/date=[^/]+\/run=[^/]+\/missing-parents-[0-9a-f]{12}\.ndjson$/)),
+            "The list's key, relative to the bucket's prefix or to the directory. Each line is JSON.",
+          ),
+          bytes: described(count, 'Its size in bytes.'),
+          sha256: described(sha256, 'Its SHA-256, in lower-case hexadecimal.'),
+        }),
+        'Only if parents are gone or were skipped: the object that lists them.',
+      ),
     }),
     'Only if the export has `parents`.',
   ),
@@ -140,6 +151,17 @@ export const manifestPageSchema = z.object({
   ),
   transferredBytes,
 });
+
+export const missingParentSchema = z.object({
+  slice: described(ordinal, "The number of the parent among the run's parents, from 1."),
+  parent: described(text, 'Its value.'),
+  reason: described(
+    z.enum(['gone', 'skipped']),
+    '`gone`: it no longer exists, as the API says. `skipped`: an operator has skipped it, so it may have reports.',
+  ),
+  status: described(z.nullable(count), 'The status of the response that says so; null if it was skipped.'),
+});
+export type MissingParent = Readonly<z.infer<typeof missingParentSchema>>;
 
 export const runSummarySchema = z.object({
   runVersion: described(z.literal(1), 'The version of this schema.'),
@@ -185,6 +207,11 @@ const published = {
     }),
     title: 'The manifest of a run',
     description: 'Written after all pages. A run is published if and only if its manifest exists.',
+  },
+  'missing.v1': {
+    schema: missingParentSchema,
+    title: 'A line of `missing-parents-….ndjson`',
+    description: 'A parent of a published run that has no pages in it. Written before the manifest.',
   },
   'run.v1': {
     schema: runSummarySchema,

@@ -12,6 +12,7 @@ import {
   zeroTotals,
 } from '../model.ts';
 import { epochMsOf } from '../timestamps.ts';
+import type { MissingParent } from './published-schemas.ts';
 
 /** The times of a page's request. */
 export type FirstPage = Pick<PageEntry, 'serviceTime' | 'timing'>;
@@ -22,9 +23,8 @@ export interface RunContent {
   /** How many slices are complete, and how many of these have no page. */
   readonly complete: number;
   readonly withoutPages: number;
-  /** How many of those are gone, and how many were skipped. */
-  readonly gone: number;
-  readonly skipped: number;
+  /** The parents without pages that are gone or were skipped. */
+  readonly missing: readonly MissingParent[];
   /** The totals of each slice; none if the run has one. */
   readonly slices: readonly RunTotals[];
   /** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
@@ -33,8 +33,6 @@ export interface RunContent {
   /** The first page of a slice that was requested earliest. */
   readonly firstPage: FirstPage;
   readonly placed: PlacedEntries;
-  /** The slices that are gone or were skipped. */
-  readonly unwalked: ReadonlySet<number>;
 }
 
 /** Which objects in the folder of a run are not its pages. */
@@ -60,23 +58,28 @@ const earlier = (one: Instant | null, other: Instant | null): Instant | null =>
 const later = (one: Instant | null, other: Instant | null): Instant | null =>
   one === null || (other !== null && epochMsOf(other) > epochMsOf(one)) ? other : one;
 
+/** The parent of a slice that has no pages, if it is gone or was skipped. */
+function missingParentOf({ slice, parent, reason, status }: EndEntry): MissingParent | undefined {
+  if (slice === undefined || parent === undefined) return undefined;
+  return reason === 'gone' || reason === 'skipped' ? { slice, parent, reason, status } : undefined;
+}
+
 /** Adds up complete slices one after the other. */
 export function foldContent(run: Run) {
   const ends = new Map<number | undefined, number>();
   const attempts = new Map<number | undefined, number>();
   const slices: RunTotals[] = [];
-  const unwalked = new Set<number>();
   let totals = zeroTotals;
-  let [complete, withoutPages, gone, skipped] = [0, 0, 0, 0];
+  const missing: MissingParent[] = [];
+  let [complete, withoutPages] = [0, 0];
   const msOf = (page: FirstPage): number => epochMsOf(requestedAt(run, page));
   let serviceStartedAt: Instant | null = null;
   let serviceCompletedAt: Instant | null = null;
   let firstPage: FirstPage | undefined;
-  const addEnd = ({ slice, page, reason }: EndEntry): void => {
-    ends.set(slice, page);
-    if (reason === 'gone') gone += 1;
-    if (reason === 'skipped') skipped += 1;
-    if (reason === 'gone' || reason === 'skipped') unwalked.add(slice ?? 1);
+  const addEnd = (end: EndEntry): void => {
+    ends.set(end.slice, end.page);
+    const parent = missingParentOf(end);
+    if (parent !== undefined) missing.push(parent);
   };
   return {
     add(first: LogEntry, last: LogEntry): void {
@@ -99,14 +102,12 @@ export function foldContent(run: Run) {
       totals,
       complete,
       withoutPages,
-      gone,
-      skipped,
+      missing,
       slices,
       serviceStartedAt,
       serviceCompletedAt,
       firstPage: firstPage ?? { serviceTime: null, timing: null },
       placed: { ends, attempts },
-      unwalked,
     }),
   };
 }

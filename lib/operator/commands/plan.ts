@@ -123,9 +123,9 @@ function parentsText({ parentRun, slices }: PlannedRun, first: readonly string[]
   return `${count.toLocaleString('en')} in run ${parentRun.run} of ${parentRun.export}${count === 0 ? '' : `: ${toPrintable(shown)}`}`;
 }
 
-function nextPageText({ page, slice }: PlannedRun): string {
+function nextPageText({ page, slice, parents }: PlannedRun): string {
   const next = page === null ? 'none: all pages are stored, and the run only has to be published' : `${page}`;
-  return `${next}${slice === null ? '' : ` of slice ${slice}`}`;
+  return `${next}${slice === null ? '' : ` of ${parents === null ? 'slice' : 'parent'} ${slice}`}`;
 }
 
 /** The requests that were sent with their responses; or the one that a start would send. */

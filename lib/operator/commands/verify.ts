@@ -45,13 +45,13 @@ export async function verifyCommand(call: Call): Promise<number> {
 /** Begins to count verified pages. */
 type Count = (verb: string) => ReturnType<typeof createPageCounter>;
 
-/** The object of `--json`. `none`: there is no run yet. */
+/** The object of `--json`. `none`: there is no run yet. `unfinished`: nothing is wrong with the pages so far. */
 type Row =
-  | ({ readonly status: 'ok' | 'failed'; readonly export: string } & VerifiedRun)
+  | ({ readonly status: 'ok' | 'failed' | 'unfinished'; readonly export: string } & VerifiedRun)
   | { readonly status: 'none'; readonly export: string }
   | UnreadableExport;
 
-const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
+const statuses = ['unreadable', 'failed', 'none', 'unfinished', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
 /** Yields one row. @throws ConfigurationError if the export has no run */
@@ -108,7 +108,8 @@ async function verifyExport(target: ExportTarget, runId: string | undefined, cou
     const deps = { store, log, onPage: counter.add };
     const verifying = 'manifest' in subject ? verifyRun(deps, subject) : verifyUnfinishedRun(deps, subject);
     const verified = await verifying.finally(counter.end);
-    return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: name, ...verified };
+    const status = verified.findingCount > 0 ? 'failed' : verified.published ? 'ok' : 'unfinished';
+    return { status, export: name, ...verified };
   };
   const run = runId === undefined ? await findNewestRun(target) : parseRunId(runId);
   if (run === undefined) {
@@ -162,6 +163,7 @@ function rowLines(row: Row, style: TextStyle): readonly string[] {
   const ofParents = parentRun === null ? '' : `, parents of run ${parentRun.run} of ${parentRun.export}`;
   const about = `${row.export} (${published ? '' : 'unfinished '}run ${run}, ${totals(row)}${ofParents})`;
   const noteLines = notes.map((note) => style('dim', `  ${note}`));
+  if (row.status === 'unfinished') return [`${style('yellow', 'Not published:')} ${about}`, ...noteLines];
   if (findingCount === 0) return [`${style('green', 'Verified:')} ${about}`, ...noteLines];
   const more = findingCount - findings.length;
   return [

@@ -31,6 +31,16 @@ export const sliceNoun = ({ count, parents }: Pick<SliceCounts, 'count' | 'paren
 export const sliceCounts = (counts: SliceCounts): string =>
   `${counts.done.toLocaleString('en')} of ${sliceNoun(counts)}`;
 
+/** `slice 12`, `parent 12`. */
+export const sliceName = (slice: number, counts: Pick<SliceCounts, 'parents'> | null | undefined): string =>
+  `${counts?.parents ? 'parent' : 'slice'} ${slice}`;
+
+/** `52 gone`, `1 skipped`: the parents without pages. */
+export const missingCounts = ({ parents }: Pick<SliceCounts, 'parents'>): readonly string[] =>
+  (['gone', 'skipped'] as const)
+    .filter((reason) => (parents?.[reason] ?? 0) > 0)
+    .map((reason) => `${parents?.[reason].toLocaleString('en')} ${reason}`);
+
 const durationUnits = [
   ['day', 86_400_000],
   ['h', 3_600_000],

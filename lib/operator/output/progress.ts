@@ -7,7 +7,8 @@ import type { SeenRun } from '../../aws/step-functions/follow-run.ts';
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import type { Retry } from '../../local/execution.ts';
-import { bytes, coarseDuration, delay, plural, sliceCounts, sliceNoun } from './format.ts';
+import { capitalize } from '../../core/sanitize.ts';
+import { bytes, coarseDuration, delay, missingCounts, plural, sliceCounts, sliceName, sliceNoun } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 /** What has been seen of a run. Unknown values are null. */
@@ -70,7 +71,8 @@ export function createProgressDisplay(
           run.lastRetry = undefined;
           return showPages();
         }
-        const message = messageOf(event);
+        if (event.event === 'slice-ended') return showPages();
+        const message = messageOf(event, run.observed.slices);
         if (message !== undefined) (notices.has(event.event) ? notify : warn)(message);
       },
       onRetry(retry: Retry) {
@@ -101,6 +103,7 @@ function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
     const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
     return { ...observed, slices, pages, reports, bytes };
   }
+  if (event.event === 'slice-ended') return { ...observed, slices: event.slices };
   return event.event === 'run-restarted' ? { ...observed, run: event.run, ...zeroTotals } : observed;
 }
 
@@ -117,7 +120,8 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
 /** The events that are no warnings. */
 const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed']);
 
-type Messages = { readonly [Name in ExportEvent['event']]?: (event: Extract<ExportEvent, { event: Name }>) => string };
+type Message<Event> = (event: Event, slices: SliceCounts | undefined) => string;
+type Messages = { readonly [Name in ExportEvent['event']]?: Message<Extract<ExportEvent, { event: Name }>> };
 
 /** The messages about events. The start says how its run ends, pages are counted, and only functions wait for slots. */
 const messages: Messages = {
@@ -125,18 +129,20 @@ const messages: Messages = {
   'run-resumed': resumedText,
   'run-restarted': ({ run, abandoned, reason }) =>
     `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
-  'slice-restarted': ({ slice, attempt, reason }) => `Slice ${slice} starts over (pass ${attempt}): ${reason}`,
-  'slice-set-aside': ({ slice, error, message }) => `Slice ${slice} is set aside: ${error}: ${message}`,
-  'service-asked-to-wait'({ seconds, page, slice }) {
-    const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
+  'slice-restarted': ({ slice, attempt, reason }, slices) =>
+    `${capitalize(sliceName(slice, slices))} starts over (pass ${attempt}): ${reason}`,
+  'slice-set-aside': ({ slice, error, message }, slices) =>
+    `${capitalize(sliceName(slice, slices))} is set aside: ${error}: ${message}`,
+  'service-asked-to-wait'({ seconds, page, slice }, slices) {
+    const place = slice === undefined ? `page ${page}` : `page ${page} of ${sliceName(slice, slices)}`;
     return `Waiting ${delay(seconds)} before ${place} (Retry-After)`;
   },
   'pages-without-reports': ({ emptyPages, page }) =>
     `${emptyPages} consecutive pages without reports, up to page ${page}`,
 };
 
-const messageOf = (event: ExportEvent): string | undefined =>
-  (messages[event.event] as ((event: ExportEvent) => string) | undefined)?.(event);
+const messageOf = (event: ExportEvent, slices: SliceCounts | undefined): string | undefined =>
+  (messages[event.event] as Message<ExportEvent> | undefined)?.(event, slices);
 
 type BegunRun = Pick<SeenRun, 'export' | 'run' | 'since' | 'until' | 'slices' | 'pages'>;
 
@@ -171,7 +177,8 @@ function runText({ observed, ...run }: ShownRun, now: number): string {
     const done = slices.done - (from.slices?.done ?? 0);
     const left = (seconds / done) * (slices.count - slices.done) * 1_000;
     const estimate = done > 0 ? [`${coarseDuration(left)} left`] : [];
-    return [sliceCounts(slices), plural(pages, 'page'), ...amounts, ...estimate].join(' · ');
+    const parts = [sliceCounts(slices), plural(pages, 'page'), ...amounts, ...missingCounts(slices), ...estimate];
+    return parts.join(' · ');
   }
   // Less time than a second says nothing about the rate.
   const perSecond = (pages - from.pages) / seconds;

@@ -16,7 +16,7 @@ import {
   type RunView,
   type ViewedExport,
 } from '../run-view.ts';
-import { bytes, coarseDuration, plural, sliceCounts } from './format.ts';
+import { bytes, coarseDuration, missingCounts, plural, sliceCounts, sliceName } from './format.ts';
 import { type Column, countKinds, type TableOptions, tableLines } from './table.ts';
 import { ellipsize, type Style, wrapText } from './terminal.ts';
 
@@ -77,6 +77,7 @@ const runColumns = (now: number): readonly Column<RunView>[] => [
   { heading: 'BYTES', alignRight: true, optional: true, text: (run) => bytes(run.bytes) },
   { heading: 'STARTED', optional: true, text: ({ startedAt }) => ago(startedAt, now) },
   { heading: 'TOOK', optional: true, text: (run) => tookText(run, now) },
+  { heading: 'PARENTS', optional: true, text: ({ slices }) => missingCounts(slices ?? {}).join(', ') },
   { heading: 'SINCE', optional: true, text: ({ since }) => since ?? '–' },
 ];
 
@@ -138,7 +139,9 @@ function noteOf(entry: ViewedExport, now: number): string {
 
 /** How far a run has come. */
 const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string =>
-  slices === null ? plural(pages, 'page') : `${sliceCounts(slices)}, ${plural(pages, 'page')}`;
+  slices === null
+    ? plural(pages, 'page')
+    : [sliceCounts(slices), plural(pages, 'page'), ...missingCounts(slices)].join(', ');
 
 /** On one line, whatever the service returned. */
 export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
@@ -253,7 +256,10 @@ function runDetails(run: RunView, now: number): readonly Detail[] {
   const { state, bounded, lastPageAt, slices, parentRun, lastIncident } = run;
   const details: Detail[] = [];
   if (parentRun !== undefined) details.push(['parents of', `run ${parentRun.run} of ${parentRun.export}`]);
-  if (slices !== null && !bounded) details.push([slices.parents ? 'parents' : 'slices', `${sliceCounts(slices)} done`]);
+  if (slices !== null && !bounded) {
+    const counts = [`${sliceCounts(slices)} done`, ...missingCounts(slices)];
+    details.push([slices.parents ? 'parents' : 'slices', counts.join(', ')]);
+  }
   if (state === 'running' && lastPageAt !== null) details.push(['last page', ago(lastPageAt, now)]);
   if (lastIncident !== null) {
     const isWait = lastIncident.kind === 'wait';
@@ -261,7 +267,7 @@ function runDetails(run: RunView, now: number): readonly Detail[] {
     details.push([isWait ? 'last wait' : 'last error', `${ago(lastIncident.at, now)}: ${what}`, 'yellow']);
   }
   for (const { slice, error, message } of slices?.setAside ?? []) {
-    details.push([`slice ${slice}`, `is set aside: ${errorText(error, message)}`]);
+    details.push([sliceName(slice, slices), `is set aside: ${errorText(error, message)}`]);
   }
   return details;
 }

@@ -123,7 +123,7 @@
   function showProblems({ lastIncident, slices }) {
     if (lastIncident && lastIncident.kind !== 'wait') showProblem(lastIncident.error, lastIncident.message);
     for (const { slice, error, message } of slices?.setAside ?? []) {
-      showProblem(`Slice ${slice} is set aside: ${error}`, message);
+      showProblem(`${slices?.parents ? 'Parent' : 'Slice'} ${slice} is set aside: ${error}`, message);
     }
   }
 
@@ -156,12 +156,23 @@
       [run.bounded ? 'Reports dated from (bounded run)' : 'Reports dated from', formatPeriod(run)],
       ['Started', formatTime(run.startedAt)],
       [run.completedAt === null ? 'Last active' : 'Completed', formatTime(lastActiveMs(run))],
-      ['Slices', slices && `${formatNumber(slices.done)} of ${formatNumber(slices.count)} done`],
+      ...factsOfSlices(slices),
       ['Time to response: median, p95, longest', latency && latencies.map(formatDuration).join(', ')],
       ['Adopted pages, without times', adoptedPages === 0 ? null : formatNumber(adoptedPages)],
       ['Failed attempts', formatNumber(sumOf(({ failedAttempts }) => failedAttempts))],
       ['Waits requested by the service', waited === 0 ? 'none' : formatDuration(waited)],
       ['Last wait', wait && `${wait.seconds} s from ${formatTime(wait.at)}`],
+    ];
+  }
+
+  /** @param {Run['slices']} slices */
+  function factsOfSlices(slices) {
+    if (slices === null) return [];
+    const { done, count, parents } = slices;
+    return [
+      [parents ? 'Parents' : 'Slices', `${formatNumber(done)} of ${formatNumber(count)} done`],
+      ['Parents that are gone', parents?.gone ? formatNumber(parents.gone) : null],
+      ['Skipped parents', parents?.skipped ? formatNumber(parents.skipped) : null],
     ];
   }
 

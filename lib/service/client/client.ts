@@ -17,7 +17,7 @@ import { type ApiKeySource, createRecentKeys } from './api-key.ts';
 import { createCredentials } from './credentials.ts';
 import { createExchanges } from './exchange.ts';
 import type { CreatePool } from './pools.ts';
-import { sendWithFreshCredentials } from './response/answer.ts';
+import { type Renewals, sendWithFreshCredentials } from './response/answer.ts';
 import { asContractError, type RequestedPage } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
 import { errorOfReaction } from './response/reaction-error.ts';
@@ -45,7 +45,7 @@ export type ReportServiceClient = ReportService & AsyncDisposable;
 
 /** The client of a service, whose exports share its connections, its tokens, and a Retry-After. */
 export interface ServiceClient extends AsyncDisposable {
-  /** The service as an export with this description uses it. */
+  /** The service as an export with this description uses it, in one invocation or local run. */
   readonly describedBy: (api: Description) => ReportService;
 }
 
@@ -72,11 +72,13 @@ interface Described {
   readonly api: Description;
   /** Loaded with the first request. */
   readonly pageCheck: () => ReturnType<typeof loadPageCheck>;
+  /** Those of an invocation, or of a local run. */
+  readonly renewals: Renewals;
 }
 
 function withPageCheck(api: Description): Described {
   let loaded: ReturnType<typeof loadPageCheck> | undefined;
-  return { api, pageCheck: () => (loaded ??= loadPageCheck(api)) };
+  return { api, pageCheck: () => (loaded ??= loadPageCheck(api)), renewals: {} };
 }
 
 export function createServiceClient(
@@ -91,7 +93,8 @@ export function createServiceClient(
   const credentials = createCredentials(auth, apiKey, { ...connection, base, recentKeys, headerSettings: settings });
   const throttle = createThrottle(clock);
 
-  async function fetch({ api, pageCheck }: Described, request: PageRequest, options: FetchOptions): Promise<Received> {
+  async function fetch(described: Described, request: PageRequest, options: FetchOptions): Promise<Received> {
+    const { api, pageCheck, renewals } = described;
     const { signal } = options;
     signal?.throwIfAborted();
     using exchange = exchanges.begin(request.label, signal);
@@ -100,7 +103,7 @@ export function createServiceClient(
     const parts = httpRequest(base, api, request, settings);
     const page = requestedPage(api, request, new URL(`${base.origin}${parts.path}`));
     const deps = { exchange, credentials, apiKey, clock, createGunzip };
-    const answer = await sendWithFreshCredentials(deps, parts, { page, beforeSend: request.beforeSend });
+    const answer = await sendWithFreshCredentials(deps, parts, { page, beforeSend: request.beforeSend, renewals });
     const { context } = exchange;
     const describeRequest = (): Requested => ({
       credentials: { name: 'API key', ...rejectionOf(auth) },

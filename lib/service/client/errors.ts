@@ -37,12 +37,12 @@ export function failure(
   { keys }: ErrorContext,
   name: ErrorName,
   message: string,
-  { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
+  { cause, ...details }: ConstructorParameters<typeof ExportError>[2] = {},
 ): ExportError {
   const shown = containsKey(message, keys, minSafeguardLength) ? redacted : toPrintable(message);
   return new ExportError(name, shorten(shown, maxMessageLength), {
     cause: cause === undefined ? undefined : presentableCause(cause, keys),
-    retryAfterSeconds,
+    ...details,
   });
 }
 

@@ -74,6 +74,7 @@ describe('an event', () => {
     ],
     [{ event: 'waiting-for-turn', seconds: 5 }, [{ ...ofExport, TurnWaits: 1, TurnWaitSeconds: 5 }]],
     [{ event: 'pages-without-reports', emptyPages: 100 }, []],
+    [{ event: 'slice-ended', slice: 3, reason: 'gone' }, []],
   ])('%j is logged with its invocation, and counted', (event, metrics) => {
     const { telemetry, lines, published } = anInvocation();
     telemetry.emit(event as ExportEvent);

@@ -15,7 +15,7 @@ import { pageKey } from '../../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { findRun } from '../../../lib/operator/run-view.ts';
-import { anEndEntry, anExportState, aPageEntry, aRun, at, collect } from '../../support/builders.ts';
+import { anEndEntry, anExportState, aPageEntry, aProgressRecord, aRun, at, collect } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -253,18 +253,32 @@ describe('a run with many slices', () => {
     }
   });
 
-  it('begins no more slices while more than a hundred are set aside', async () => {
+  it('ends an invocation with more than a hundred others that fail, and the next one begins with those after them', async () => {
     const seen: number[] = [];
     const bench = anExportBench({
       reports: someReports(300),
-      script: failing('RequestRejectedError', () => true, seen),
+      script: failing('RequestRejectedError', (slice) => slice <= 150, seen),
     });
     const input = minutes(300, 4);
     expect(failed(await bench.start(input))).toMatchObject({ error: 'RequestRejectedError', pages: 0 });
     expect(new Set(seen).size).toBeLessThanOrEqual(101 + 4);
     expect((await progressOf(bench, input))?.failures).toHaveLength(10);
-    await bench.start(input);
-    expect(Math.max(...seen)).toBeLessThanOrEqual(101 + 4);
+    expect(failed(await bench.start(input))).toMatchObject({ error: 'RequestRejectedError', pages: 150 });
+    expect((await progressOf(bench, input))?.setAside).toHaveLength(150);
+  });
+
+  it('does not begin while more than a thousand are set aside', async () => {
+    const bench = anExportBench({ reports: someReports(1_000), script: failing('RequestRejectedError', () => true) });
+    const values = Array.from({ length: 1_200 }, (_, index) => `${index + 1}`);
+    Object.assign(bench.deps.definition, { parents: { values } });
+    const { run } = await begin(bench.deps, 'one');
+    const record = bench.log.progress(bench.deps.definition.name);
+    const { begun: _, ...known } = aProgressRecord({ done: zeroTotals, gone: 0, failures: [] });
+    const setAside = values.slice(0, 1_001).map(Number);
+    const written = { ...known, run: run as Run['run'], generation: 0, begun: 1_001, open: [], setAside };
+    await record.replace(await record.read(), written);
+    failed(await bench.start({ continues: 'one' }));
+    expect((await record.read()).content).toMatchObject({ begun: 1_001 });
   });
 
   it.each([

@@ -3,8 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { ExportDefinition, LogEntry } from '../../../lib/core/model.ts';
+import type { ExportDefinition, LogEntry, LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, ReceivedEnd } from '../../../lib/core/ports.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
 import { findRun } from '../../../lib/operator/run-view.ts';
@@ -13,6 +15,7 @@ import { aFetchedPage, anExportRequest, collect, someLimits } from '../../suppor
 import {
   anExportBench,
   asExportTarget,
+  begin,
   type Bench,
   type BenchOptions,
   completed,
@@ -135,6 +138,18 @@ describe('a run of an export with parents', () => {
     for (let at = 1; !isOver; at += 1) isOver = await effectsOf(at);
   });
 
+  it('has the pages of the others if one of them is forbidden, but none if the first request is', async () => {
+    const forbidden = new ExportError('ConfigurationError', 'denied', { isForbidden: true });
+    const { script } = failingOnce('closed', forbidden);
+    const definition = { slicing: { parallel: 1 } };
+    const bench = aBench({ script, definition });
+    expect(failed(await bench.start())).toMatchObject({ error: 'ConfigurationError', pages: 4 });
+    const { script: first } = failingOnce('open', forbidden);
+    const refused = aBench({ script: first, definition });
+    expect(failed(await refused.start())).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    expect(refused.service.requests).toHaveLength(1);
+  });
+
   it('does not continue with another list', async () => {
     const { script } = failingOnce('closed', new ExportError('RequestRejectedError', 'no such state'));
     const bench = aBench({ script });
@@ -197,7 +212,9 @@ describe('a parent that is gone', () => {
     const bench = aBench({ script: withGone((parent) => parent === 'closed') });
     const result = completed(await bench.start());
     expect(reportIdsOf(bench, result.manifest)).toEqual([...idsOf('open'), ...idsOf('a/b')]);
-    expect(bench.manifest(result.manifest).parents).toEqual({ count: 3, withoutPages: 1, gone: 1, skipped: 0 });
+    const { missing, ...counts } = bench.manifest(result.manifest).parents as { missing: { key: string } };
+    expect(counts).toEqual({ count: 3, withoutPages: 1, gone: 1, skipped: 0 });
+    expect(bench.store.objects.get(missing.key)).toBe('{"slice":2,"parent":"closed","reason":"gone","status":404}\n');
     const run = { export: result.export, run: result.run as LogEntry['run'] };
     expect(await bench.log.last({ ...run, slice: 2, attempt: 1 })).toMatchObject({
       kind: 'end',
@@ -291,5 +308,114 @@ describe('a parent that is gone', () => {
     const definition = { parents: { values: ['only'] }, limits: someLimits({ goneAtMostPercent: 100 }) };
     const bench = aBench({ definition, script: withGone(() => true) });
     expect(failed(await bench.start()).message).toContain('so that none is left');
+  });
+});
+
+describe('a parent that an operator skips', () => {
+  /** Its second page fails, always. */
+  const dead: Script = (request) => {
+    if (request.parent === 'closed' && request.cursor !== null)
+      throw new ExportError('RequestRejectedError', 'no access to this one');
+    return pagesOfParent(request);
+  };
+  const others = [...idsOf('open'), ...idsOf('a/b')];
+  const skip = { skipParent: ['closed'] };
+
+  it('no longer prevents the publication of the others: the pages that it has are not in the run', async () => {
+    const bench = aBench({ script: dead });
+    const { run } = failed(await bench.start());
+    expect(pagesIn(bench)).toHaveLength(5);
+    const before = bench.service.requests.length;
+    const result = completed(await bench.start(skip));
+    expect(result).toMatchObject({ run, pages: 4 });
+    expect(bench.service.requests).toHaveLength(before);
+    expect(reportIdsOf(bench, result.manifest)).toEqual(others);
+    const { missing, ...counts } = bench.manifest(result.manifest).parents as { missing: { key: string } };
+    expect(counts).toEqual({ count: 3, withoutPages: 1, gone: 0, skipped: 1 });
+    expect(await verify(bench, result.run)).toMatchObject({
+      findingCount: 0,
+      notes: ['1 page of another attempt left over in its folder: the run does not contain them'],
+    });
+    const list = bench.store.objects.get(missing.key) ?? '';
+    bench.store.objects.set(missing.key, list.replace('closed', 'another'));
+    expect((await verify(bench, result.run)).findings[0]?.message).toMatch(/missing-parents-.*has the bytes/);
+    bench.store.objects.delete(missing.key);
+    expect((await verify(bench, result.run)).findings[0]?.message).toMatch(/missing-parents-.*is missing/);
+    const end = await bench.log.last({ export: result.export, run: run as LogEntry['run'], slice: 2, attempt: 2 });
+    expect(end).toMatchObject({ kind: 'end', page: 1, reason: 'skipped', status: null, parent: 'closed' });
+    expect(await findRun(asExportTarget(bench), result.run)).toMatchObject({
+      slices: { done: 3, count: 3, parents: { gone: 0, skipped: 1 } },
+    });
+    // The next run asks for it again.
+    const next = bench.with({ script: pagesOfParent, definition: parents });
+    expect(reportIdsOf(next, completed(await next.start()).manifest)).toEqual(all);
+  });
+
+  it('is not requested by a new run, nor by the starts that resume it', async () => {
+    const { script, recover } = failingOnce('a/b', new ExportError('RequestRejectedError', 'not now'));
+    const bench = aBench({ script });
+    const { run } = failed(await bench.start(skip));
+    recover();
+    const result = completed(await bench.start());
+    expect(result).toMatchObject({ run, pages: 4 });
+    expect(bench.service.requests.filter(({ parent }) => parent === 'closed')).toEqual([]);
+  });
+
+  it('is skipped by a run in progress, from its next iteration on', async () => {
+    const bench = aBench({ script: dead, definition: { slicing: { parallel: 1 } } });
+    const begun = await begin(bench.deps, 'one');
+    bench.running.add('one');
+    const exportNext = async (loop: LoopState) => await exportPage(bench.deps, { loop, execution: 'one' });
+    let loop = await exportNext(await exportNext(begun));
+    expect(await bench.start(skip)).toMatchObject({
+      status: 'skipped',
+      reason: expect.stringContaining('It skips the parents that the start names') as unknown,
+    });
+    while (loop.next === 'page') loop = await exportNext(loop);
+    expect(loop.next).toBe('finish');
+    const run = begun.run as LogEntry['run'];
+    expect(await finishRun(bench.deps, { run, execution: 'one' })).toMatchObject({ run, pages: 4 });
+  });
+
+  it('is published as skipped, wherever a process is killed', async () => {
+    let isOver = false;
+    for (let at = 1; !isOver; at += 1) {
+      let left = at;
+      const crash = () => {
+        left -= 1;
+        if (left === 0) throw new ExportError('ConfigurationError', 'cut off');
+      };
+      const bench = aBench({ crash, script: dead });
+      for (let start = 0; start < 5 && manifestsIn(bench).length === 0; start += 1) await bench.start(skip);
+      const [manifest = null] = manifestsIn(bench);
+      expect({ at, ids: reportIdsOf(bench, manifest) }).toEqual({ at, ids: others });
+      expect(bench.manifest(manifest).parents).toMatchObject({ skipped: 1 });
+      isOver = left > 0;
+    }
+  });
+
+  it('may be the first one, whose bounds a proof would ask for', async () => {
+    const script: Script = (request) => {
+      if (request.parent === 'open') throw new ExportError('RequestRejectedError', 'no access to this one');
+      const isProof = request.since === request.until;
+      return isProof ? aFetchedPage({ reports: 0, nextCursor: null }) : pagesOfParent(request);
+    };
+    const bounds = { since: '2026-11-01T00:00:00Z', until: '2026-11-02T00:00:00Z' };
+    const bench = aBench({ script });
+    failed(await bench.start(bounds));
+    expect(completed(await bench.start({ ...bounds, skipParent: ['open'] }))).toMatchObject({ pages: 4 });
+  });
+
+  it('must be a parent of the export, one of at most 100', async () => {
+    expect(failed(await aBench().start({ skipParent: ['other'] })).message).toContain(
+      'skipParent: the export has no parent "other"',
+    );
+    const without = failed(await anExportBench().start(skip)).message;
+    expect(without).toContain('skipParent: the export has no parents');
+    const bench = aBench({ script: withGone(() => true), definition: { parents: { values: numbered(102) } } });
+    failed(await bench.start({ skipParent: numbered(100) }));
+    expect(failed(await bench.start({ skipParent: ['101', '102'] })).message).toContain(
+      'the run would skip 102 parents, and may skip 100',
+    );
   });
 });

@@ -22,22 +22,33 @@ const specification: Record<ErrorName, readonly [one: Reaction, several: Reactio
   ContractError: ['setAside', 'setAside', 'stop'],
 };
 
+const facts = { isSliced: true, interruption: undefined, hasFetched: false };
+
 describe('the reaction to an error of a chain', () => {
   it.each(errorNames)('of %s', (name) => {
     const [one, several, ending] = specification[name];
     const error = new ExportError(name, 'a test');
-    expect(classify(error, { isSliced: false, interruption: undefined })).toBe(one);
-    expect(classify(error, { isSliced: true, interruption: undefined })).toBe(several);
-    expect(classify(error, { isSliced: true, interruption: timeIsUp })).toBe(several);
-    expect(classify(error, { isSliced: true, interruption: processEnds })).toBe(ending);
+    expect(classify(error, { ...facts, isSliced: false })).toBe(one);
+    expect(classify(error, facts)).toBe(several);
+    expect(classify(error, { ...facts, interruption: timeIsUp })).toBe(several);
+    expect(classify(error, { ...facts, interruption: processEnds })).toBe(ending);
+  });
+
+  it('that is a 403 is to set it aside, once the run has shown that it may read something', () => {
+    const error = new ExportError('ConfigurationError', 'denied', { isForbidden: true });
+    expect(classify(error, facts)).toBe('stop');
+    expect(classify(error, { ...facts, hasFetched: true })).toBe('setAside');
+    expect(classify(error, { ...facts, hasFetched: true, isSliced: false })).toBe('stop');
+    expect(classify(error, { ...facts, hasFetched: true, interruption: processEnds })).toBe('stop');
+    expect(classify(new ExportError('ConfigurationError', '401'), { ...facts, hasFetched: true })).toBe('stop');
   });
 
   it('of a store or a log is to set it aside', () => {
-    expect(classify(new Error('EIO'), { isSliced: true, interruption: undefined })).toBe('setAside');
-    expect(classify(new Error('EIO'), { isSliced: true, interruption: processEnds })).toBe('stop');
+    expect(classify(new Error('EIO'), facts)).toBe('setAside');
+    expect(classify(new Error('EIO'), { ...facts, interruption: processEnds })).toBe('stop');
   });
 
   it('that has no slot is to wait for one', () => {
-    expect(classify(new NotYet('No slot is free'), { isSliced: true, interruption: undefined })).toBe('queue');
+    expect(classify(new NotYet('No slot is free'), facts)).toBe('queue');
   });
 });

@@ -15,6 +15,7 @@ import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 /** The values that the tests below produce, by schema. The last suite derives invalid values from them. */
 const samples: Record<PublishedName, unknown[]> = {
   'manifest.v1': [],
+  'missing.v1': [],
   'run.v1': [],
   'latest.v1': [],
   'completed.v1': [],
@@ -119,6 +120,21 @@ describe('the events of the state machine', () => {
     expect(violations('latest.v1', bench.manifest('reports/latest.json'))).toEqual([]);
   });
 
+  it('match the schema when parents are gone or skipped', async () => {
+    const values = ['open', 'closed', 'old'];
+    const bench = aBench({
+      definition: { parents: { values } },
+      script: ({ parent }) => (parent === 'closed' ? { kind: 'end', reason: 'gone', status: 404 } : undefined),
+    });
+    const { result } = await eventOf(bench, { skipParent: ['old'] });
+    const manifest = bench.manifest((result as { manifest: string }).manifest);
+    expect(violations('manifest.v1', manifest)).toEqual([]);
+    const { missing } = manifest.parents as { missing: { key: string } };
+    const lines = (bench.store.objects.get(missing.key) ?? '').trimEnd().split('\n');
+    expect(lines.flatMap((line) => violations('missing.v1', JSON.parse(line)))).toEqual([]);
+    expect(lines).toHaveLength(2);
+  });
+
   it('match the schema when a run has no reports, or no watermark', async () => {
     const lookbackWindow = { since: { from: 'lookback', lookbackMs: 60_000 }, request: anExportRequest() } as const;
     expect(violations('completed.v1', await eventOf(aBench({ reports: [] })))).toEqual([]);
@@ -178,6 +194,9 @@ describe('a schema', () => {
     'bounded',
     'slices',
     'slice',
+    'parents',
+    'parent',
+    'missing',
     // Absent in an event that is sent for a missed run.
     'bucket',
     'prefix',

@@ -78,6 +78,52 @@ describe('a source of API keys', () => {
   });
 });
 
+describe('after a 403, which may be about a single parent,', () => {
+  it('credentials are read once in an invocation, and after a 401 each time', async () => {
+    await using server = await startRawServer(rejection(403), rejection(403), rejection(403), rejection(401));
+    const source = rotatedKey('the-only-key', 'the-only-key');
+    await using client = clientFor(server, { apiKey: source });
+    for (let request = 1; request <= 3; request += 1) {
+      const error = await failureOf(fetchPage(client, pageRequest()));
+      expect(error).toMatchObject({ name: 'ConfigurationError', isForbidden: true });
+    }
+    expect([source.refreshed, server.requests.length]).toEqual([1, 3]);
+    for (const refreshed of [2, 3]) {
+      expect(await failureOf(fetchPage(client, pageRequest()))).not.toHaveProperty('isForbidden');
+      expect(source.refreshed).toBe(refreshed);
+    }
+  });
+
+  it('requests that were sent with a former key are all repeated with the new one', async () => {
+    await using server = await startRawServer(rejection(403), rejection(403), rawResponse());
+    const [both, source] = [Promise.withResolvers<void>(), rotatedKey('the-old-key', 'the-new-key')];
+    const refresh = async () => await both.promise.then(async () => await source.refresh());
+    await using client = clientFor(server, { apiKey: { ...source, refresh } });
+    const pages = [1, 2].map(async () => await fetchPage(client, pageRequest()));
+    await expect.poll(() => server.requests.length, backoff).toBe(2);
+    both.resolve();
+    await Promise.all(pages);
+    const sent = server.requests.map(({ headers }) => headers['X-SERVICE-API-KEY']);
+    expect(sent).toEqual(['the-old-key', 'the-old-key', 'the-new-key', 'the-new-key']);
+    expect(source.refreshed).toBe(1);
+  });
+
+  it('credentials that could not be read are read by the next request', async () => {
+    await using server = await startRawServer(rejection(403), rejection(403), rawResponse());
+    const source = rotatedKey('the-old-key', 'the-new-key');
+    let isDown = true;
+    const refresh = async () => {
+      if (isDown) throw new Error('no secrets now');
+      return await source.refresh();
+    };
+    await using client = clientFor(server, { apiKey: { ...source, refresh } });
+    await expect(fetchPage(client, pageRequest())).rejects.toThrow('no secrets now');
+    isDown = false;
+    await fetchPage(client, pageRequest());
+    expect(source.refreshed).toBe(1);
+  });
+});
+
 describe('a rotated API key', () => {
   it('is still recognized when the service echoes it later', async () => {
     await using server = await startRawServer(

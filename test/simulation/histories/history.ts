@@ -407,6 +407,7 @@ function observeExport(
     // Its vendor has corrected it by the end of the faults, so that every export can complete.
     upperBoundsAt: (at) => (at < faultsEndAt ? scenario.service.upperBounds : 'honored'),
     endStatus: deployment.endStatus,
+    missingParents: scenario.missingParents ?? [],
     needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
     dateUnitMs: dateUnitOf(deployment),
     onProof: (process, at, earlier) => checkProof(observations, { service }, process, at, earlier),
@@ -425,5 +426,6 @@ function observeExport(
     },
   };
   const expected = ofListedParents(timeline, scenario.settings.parents?.values);
-  return { name, label, scenario, service, timeline: expected, stepFunctions: own, announcedRuns };
+  const skipped = new Set<string>();
+  return { name, label, scenario, service, timeline: expected, stepFunctions: own, announcedRuns, skipped };
 }

@@ -108,18 +108,44 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     }
   };
 
-  const repair = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
-    const { name, stepFunctions } = observed;
+  /** The name of the state whose active run has failed. */
+  const stateOfFailed = ({ name }: ObservedExport, failed: SimulatedExecution) => {
     const [, failedRun = ''] = /(\d{8}T\d{6}Z-[0-9a-f]{12})/.exec(failed.cause ?? '') ?? [];
     const { since, until, bounded } = observations.runs.get(failedRun) ?? {};
     const stateName = bounded ? `${name}/${since}/${until}` : name;
     const stored = observations.dynamoDb().item(partitionOf(name), stateSortKey(stateName));
     const run = stored && recordOf<StateItem>(stored).active?.run;
-    if (run === undefined || run !== failedRun) return;
-    const input = { export: stateName, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
-    if (!('restart' in input)) restore(name, run);
+    return run === undefined || run !== failedRun ? undefined : { stateName, run };
+  };
+
+  const start = ({ stepFunctions }: ObservedExport, execution: string, input: object) => {
     world.log('operator', () => `starts ${execution} with ${JSON.stringify(input)}`);
     stepFunctions.start(execution, input);
+  };
+
+  /** Too many parents were gone, or one always fails. */
+  const correctParents = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
+    const { stateName } = stateOfFailed(observed, failed) ?? {};
+    if (stateName === undefined) return;
+    if (failed.cause?.includes('when.gone') === true)
+      return start(observed, execution, { export: stateName, restart: true });
+    const [, number] = /of parent (\d+) of run/.exec(failed.cause ?? '') ?? [];
+    const parent = observed.scenario.settings.parents?.values?.[Number(number) - 1];
+    const isFailing = observed.scenario.missingParents?.some(
+      ({ kind, parents }) => kind === 'failing' && parents.includes(parent ?? ''),
+    );
+    if (parent === undefined || isFailing !== true || !rng.chance(0.6)) return;
+    observed.skipped.add(parent);
+    start(observed, execution, { export: stateName, skipParent: [parent] });
+  };
+
+  const repair = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
+    const { name } = observed;
+    const { stateName, run } = stateOfFailed(observed, failed) ?? {};
+    if (run === undefined) return;
+    const input = { export: stateName, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
+    if (!('restart' in input)) restore(name, run);
+    start(observed, execution, input);
   };
 
   /** Each damaged page becomes the one that was logged. One that was not logged is removed. */
@@ -166,14 +192,17 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       });
     },
     onEvent({ type, execution }) {
-      if (type !== 'ended' || execution.error !== 'PageConflictError') return;
+      const isConflict = execution.error === 'PageConflictError';
+      const isAboutParents = /when\.gone|of parent \d+ of run/.test(execution.cause ?? '');
+      if (type !== 'ended' || !(isConflict || isAboutParents)) return;
       // An execution that is redriven may fail a second time.
-      const start = `${execution.name}-repair${execution.redriveCount === 0 ? '' : `-${execution.redriveCount}`}`;
-      const rng = world.rng(start);
+      const named = `${execution.name}-repair${execution.redriveCount === 0 ? '' : `-${execution.redriveCount}`}`;
+      const rng = world.rng(named);
       const name = exportOf(execution.input) ?? [...exports.keys()][0] ?? '';
       const observed = exports.get(name);
       if (observed === undefined) return;
-      world.time.after(rng.between(30 * second, maxRepairDelayMs), () => repair(observed, execution, start, rng));
+      const act = isConflict ? repair : correctParents;
+      world.time.after(rng.between(30 * second, maxRepairDelayMs), () => act(observed, execution, named, rng));
     },
   };
 }

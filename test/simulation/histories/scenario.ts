@@ -126,6 +126,16 @@ export interface ExportScenario {
     /** The parents that have reports, if requests have parents. */
     readonly parents?: readonly [string, ...string[]] | undefined;
   };
+  /** What requests for some of the parents are answered with for a time. */
+  readonly missingParents?: readonly MissingParents[];
+}
+
+export interface MissingParents {
+  readonly parents: readonly string[];
+  /** Statuses of the first request, with which they do not exist; or of each request, with which they fail. */
+  readonly kind: 'gone' | 'failing';
+  readonly from: number;
+  readonly until: number;
 }
 
 /** `pages`: about how many pages the largest run has. `crowd`: instead of the exports that the seed brings. */
@@ -152,7 +162,8 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   const api = drawApi(seed, [...contractExports, ...otherContractExports]);
   const hasParents = api !== undefined && createRng(seed, 'parents').chance(0.3);
   const described = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
-  const served = (each: ExportScenario) => (hasParents ? addParents(seed, described(each), crowd) : described(each));
+  const served = (each: ExportScenario) =>
+    hasParents ? addMissing(seed, addParents(seed, described(each), crowd), start, faultsEndAt) : described(each);
   const exports = contractExports.map(served);
   const otherExports = otherContractExports.map(served);
   const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
@@ -232,6 +243,25 @@ function addParents(seed: string, scenario: ExportScenario, crowd: Crowd | undef
     settings: { ...settings, slices, parents },
     reports: { ...reports, parents: [most, ...others, 'not listed'] },
   };
+}
+
+/** Parents that no longer exist for a time, and one that fails. One of several may be gone, and all never. */
+function addMissing(seed: string, scenario: ExportScenario, start: number, faultsEndAt: number): ExportScenario {
+  const rng = createRng(seed, `missing parents of ${scenario.settings.name}`);
+  const values = scenario.settings.parents?.values ?? [];
+  const during = (untilEnd: number) => {
+    const from = start + rng.between(0, faultsEndAt - start);
+    return { from, until: Math.min(from + rng.between(10 * minute, 4 * hour), untilEnd) };
+  };
+  const missing: MissingParents[] = [];
+  const last = values.slice(-1);
+  if (values.length > 1 && rng.chance(0.6)) {
+    missing.push({ kind: 'gone', parents: last, ...during(rng.chance(0.3) ? Number.POSITIVE_INFINITY : faultsEndAt) });
+    missing.push({ kind: 'gone', parents: last, ...during(faultsEndAt) });
+  }
+  if (rng.chance(0.3)) missing.push({ kind: 'gone', parents: values, ...during(faultsEndAt) });
+  if (rng.chance(0.4)) missing.push({ kind: 'failing', parents: [rng.pick(values)], ...during(faultsEndAt) });
+  return { ...scenario, missingParents: missing };
 }
 
 const lengths = { PT17M: 17 * minute, PT30M: 30 * minute, PT1H: hour, PT3H: 3 * hour, PT7H: 7 * hour } as const;

@@ -32,6 +32,8 @@ export interface ObservedExport {
   readonly requestMark: (processId: string) => string | undefined;
   /** The state machine of the service, as far as this export is concerned. */
   readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'redrive' | 'find' | 'executions'>;
+  /** The parents that an operator has skipped in some run. */
+  readonly skipped: Set<string>;
   /** Runs whose completion was put on the event bus. */
   readonly announcedRuns: ReadonlySet<string>;
 }
@@ -212,6 +214,7 @@ export interface LogEntry extends Chain {
 export interface EndEntry extends Pick<LogEntry, 'export' | 'run' | 'page' | 'slice' | 'attempt'> {
   readonly kind: 'end';
   readonly reason: string;
+  readonly parent?: string;
   readonly status: number;
   readonly cursor: string | null;
   readonly totals: { readonly reports: number | null; readonly bytes: number };
@@ -230,7 +233,9 @@ export interface Manifest {
     readonly bytes: number;
     readonly reports: number | null;
   }[];
-  readonly parents?: Readonly<Record<'count' | 'withoutPages' | 'gone' | 'skipped', number>>;
+  readonly parents?: Readonly<Record<'count' | 'withoutPages' | 'gone' | 'skipped', number>> & {
+    readonly missing?: { readonly key: string; readonly bytes: number; readonly sha256: string };
+  };
   readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
   readonly pages: readonly {
     readonly page: number;

@@ -18,10 +18,11 @@ import { checkFirstPage } from './slices.ts';
 export function checkLogEntry(
   observations: Observations,
   seen: Seen,
-  { name, service }: ObservedExport,
+  observed: ObservedExport,
   entry: LogEntry | EndEntry,
   isReplacement: boolean,
 ): void {
+  const { name, service } = observed;
   const { world, prefix, s3, writer, hasSeenForeign } = observations;
   const label = `page ${entry.page}${entry.slice === undefined ? '' : ` of slice ${entry.slice}.${entry.attempt}`} of run ${entry.run} of ${name}`;
   if (isReplacement) {
@@ -35,7 +36,8 @@ export function checkLogEntry(
   }
   if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
   if (entry.kind === 'end') {
-    checkEnd(observations, label, service, { entry, last });
+    if (entry.page === 1) passOverReports(observations, seen, observed, entry);
+    checkEnd(observations, label, observed, { entry, last });
     return;
   }
   if (entry.emptyPages !== (entry.reports === 0 ? (last?.emptyPages ?? 0) + 1 : 0)) {
@@ -60,13 +62,27 @@ export function checkLogEntry(
   checkFirstPage(observations, seen, { name, service }, entry.run);
 }
 
+/** The run moves the watermark past the reports that a parent without pages has now. */
+function passOverReports({ runs, world }: Observations, seen: Seen, observed: ObservedExport, entry: EndEntry): void {
+  const { name, timeline, scenario } = observed;
+  const since = Date.parse(runs.get(entry.run)?.since ?? '') || 0;
+  const passed = timeline.matching(since, world.time.now() + scenario.service.skewMs, entry.parent);
+  seen.publishedReports.set(name, new Set([...(seen.publishedReports.get(name) ?? []), ...passed]));
+}
+
 /** A run ends early if what ends it is not what the service says of the cursor of its last page. */
 function checkEnd(
   { world }: Observations,
   label: string,
-  service: ObservedExport['service'],
+  { service, skipped }: ObservedExport,
   { entry, last }: { readonly entry: EndEntry; readonly last: LogEntry | undefined },
 ): void {
+  const { reason, parent = '', status } = entry;
+  if (entry.page === 1 && reason === 'skipped') {
+    if (!skipped.has(parent)) world.violate('a parent is skipped only if an operator says so', label);
+    return;
+  }
+  if (entry.page === 1 && reason === 'gone' && service.hasGone(parent, status)) return;
   if (last === undefined || entry.cursor === null || !service.hasEnded(entry.cursor, entry.status)) {
     world.violate('a run ends only where the service has ended it', label);
   }

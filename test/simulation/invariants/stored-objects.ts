@@ -50,7 +50,8 @@ export function checkObject(
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
   else if (path.endsWith('/run.json') || path.endsWith('/bounded.json')) {
     checkRunSummary(observations, seen, key, object);
-  } else {
+  } else if (!/\/missing-parents-[0-9a-f]{12}\.ndjson$/.test(path)) {
+    // The manifest says what is in the list.
     seen.pagesStoredAt.set(key, world.time.now());
     checkPage(observations, observed, key, path, object);
   }
@@ -165,7 +166,24 @@ function checkManifest(
   const withoutPages = chains.filter(({ length }) => length === 0).length;
   const ended = { withoutPages, gone: endedAs('gone'), skipped: endedAs('skipped') };
   const parts = hasParents(run) ? { parents: { count: parents.length, ...ended } } : { slices: run.slices && slices };
-  const isOfParts = isDeepStrictEqual([manifest.slices, manifest.parents], [parts.slices, parts.parents]);
+  const { missing, ...counts } = manifest.parents ?? {};
+  const isOfParts = isDeepStrictEqual([manifest.slices, counts], [parts.slices, parts.parents ?? {}]);
+  const lines = ends.flatMap((end, index) =>
+    end === undefined || end.page > 1
+      ? []
+      : [`${JSON.stringify({ slice: index + 1, parent: end.parent, reason: end.reason, status: end.status })}\n`],
+  );
+  const list =
+    missing === undefined
+      ? ''
+      : observations
+          .s3()
+          .objects.get(prefix + missing.key)
+          ?.body.toString();
+  if (list !== lines.join('')) world.violate('a manifest lists exactly the page log of its run', `${key}: its parents`);
+  if (ended.gone > Math.max(0, Math.min(1, parents.length - ended.skipped - 1))) {
+    world.violate('a run is published only if few of its parents are gone', key);
+  }
   if (listed !== logged || !isOfParts) {
     world.violate('a manifest lists exactly the page log of its run', key);
   }

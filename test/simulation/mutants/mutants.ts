@@ -506,6 +506,35 @@ export const mutants: readonly Mutant[] = [
     ),
   },
 
+  {
+    name: 'any number of parents may be gone',
+    violates: 'a run is published only if few of its parents are gone',
+    faults: [{ at: 'lib/core/steps/gone-parents.ts#tooManyGoneError', replace: () => () => undefined }],
+  },
+  {
+    name: 'a parent is gone that has a page',
+    violates: 'a run ends only where the service has ended it',
+    faults: inService((fetch) => async (request, options) => {
+      const isLater = request.cursor !== null && request.parent !== undefined;
+      return await fetch(request, options).catch((error: unknown) => {
+        if (isLater && isExportError(error, 'CursorRejectedError')) return { kind: 'end', reason: 'gone', status: 404 };
+        throw error;
+      });
+    }),
+  },
+  {
+    name: 'a manifest does not count the parents that are gone or skipped',
+    violates: 'a manifest lists exactly the page log of its run',
+    faults: [
+      {
+        at: 'lib/core/storage/run-content.ts#foldContent',
+        replace: (real: typeof foldContent) => (run: Run) => {
+          const folded = real(run);
+          return { ...folded, content: () => ({ ...folded.content(), missing: [] }) };
+        },
+      },
+    ],
+  },
   // The document root
   {
     name: 'the root element of a page is not compared',

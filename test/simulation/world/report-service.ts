@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import type { MissingParents } from '../histories/scenario.ts';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
 import type { Process } from './process.ts';
@@ -69,6 +70,8 @@ export interface SimulatedService {
   respond(request: ServiceRequest, site: string, process: Process): ServiceResponse;
   /** Every complete page served for this cursor. */
   servedPages(cursor: string | null): readonly ServedPage[];
+  /** Whether it has answered the first request for this parent with this status, which says that it is gone. */
+  hasGone(parent: string, status: number | null): boolean;
   /** Whether it has answered this cursor with the status that ends the pages. */
   hasEnded(cursor: string, status: number): boolean;
   /** The responses to requests of the process for an empty interval. */
@@ -119,6 +122,7 @@ export interface ServiceOptions {
   readonly knowsRoot: (process: Process) => boolean;
   readonly maxLatencyMs: number;
   readonly pageSize: number;
+  readonly missingParents: readonly MissingParents[];
   /** Every page with reports has a cursor, and that of the last page is answered with this status. */
   readonly endStatus: number | undefined;
 }
@@ -150,6 +154,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const used = new Set<string>();
   /** Cursors that have been answered with the end. */
   const ended = new Set<string>();
+  const gone = new Set<string>();
   const proofs = new Map<string, Proof[]>();
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
@@ -179,6 +184,9 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       noteProof(undefined);
       return errorResponse(400, dateHeader());
     }
+
+    const missing = missingNow(exportRequest.parent, cursor, rng);
+    if (missing !== undefined) return missing;
 
     const position = cursor === null ? undefined : positions.get(cursor);
     if (cursor !== null && position === undefined) return rejectAsViolation(`unknown cursor ${cursor}`);
@@ -218,6 +226,20 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     // Whether or not the client receives it.
     if (cursor !== null && response.truncatedAt === undefined && isIntact) used.add(cursor);
     return response;
+  }
+
+  /** The response about a parent that does not exist now, or fails. */
+  function missingNow(parent: string | undefined, cursor: string | null, rng: Rng): ServiceResponse | undefined {
+    const at = world.time.now();
+    const isNow = ({ parents, from, until }: MissingParents) =>
+      parents.includes(parent ?? '') && from <= at && at < until;
+    const kinds = options.missingParents.filter(isNow).map(({ kind }) => kind);
+    if (parent !== undefined && cursor === null && kinds.includes('gone')) {
+      const status = rng.pick([404, 410]);
+      gone.add(`${parent} ${status}`);
+      return errorResponse(status, dateHeader());
+    }
+    return kinds.includes('failing') ? errorResponse(rng.pick([403, 422]), dateHeader()) : undefined;
   }
 
   function rejectAsViolation(problem: string): ServiceResponse {
@@ -339,6 +361,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     dateUnitMs: options.dateUnitMs,
     requestCount: () => requestCount,
     servedPages: (cursor) => served.get(cursor) ?? [],
+    hasGone: (parent, status) => gone.has(`${parent} ${status}`),
     hasEnded: (cursor, status) => status === options.endStatus && ended.has(cursor),
     proofs: (processId) => proofs.get(processId) ?? [],
   };

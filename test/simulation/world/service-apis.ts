@@ -69,6 +69,7 @@ export function descriptionOf(
       : [page, endStatus === 204 ? { status: 204 } : { status: endStatus, ...endOfPages }];
   const xml = { format: 'xml', reports: '/reports/report' } as const;
   const parent: { readonly [name: string]: string } = hasParents === true ? { parent: '{parent}' } : {};
+  const when = hasParents === true ? { gone: { status: [404, 410] } } : undefined;
   if (api === 'link') {
     const query = {
       since: '{since}',
@@ -84,6 +85,7 @@ export function descriptionOf(
       next: { from: 'link' },
       last: lastOr({ header: 'link', is: null }),
       page: xml,
+      when,
     };
   }
   const filter = { date: { gte: '{since}', ...(hasUpperBound ? { lt: '{until}' } : {}) }, other: '{filter}' };
@@ -91,6 +93,7 @@ export function descriptionOf(
   return {
     request: { method: 'POST', path, body: { filter, format: 'ANY', container: 'NONE', size: '{size}', ...parent } },
     auth,
+    when,
     ...(api === 'xml body'
       ? {
           next: { from: 'body', at: '/reports/@next', to },

@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
-import type { Clock, PageRequest } from '../../../lib/core/ports.ts';
+import type { Clock, PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { renewsSecret } from '../../../lib/service/api/auth/kinds.ts';
 import { type Api, describeApi } from '../../../lib/service/api/description.ts';
@@ -69,9 +69,16 @@ export function clientFor(
       createPool,
     },
   );
+  /** As an invocation, which describes the service once. */
+  const described = new Map<string, ReportService>();
+  const describedFor = (request: ExportRequest): ReportService => {
+    const key = JSON.stringify([request.format, request.container, request.size]);
+    const service = described.get(key) ?? client.describedBy(api === undefined ? contract(request) : describeApi(api));
+    described.set(key, service);
+    return service;
+  };
   return {
-    fetch: (request, options) =>
-      client.describedBy(api === undefined ? contract(request.request) : describeApi(api)).fetch(request, options),
+    fetch: (request, options) => describedFor(request.request).fetch(request, options),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
 }

@@ -37,6 +37,17 @@ interface AnswerDependencies {
 /** The page that is requested, and what happens before each request. */
 interface SentPage extends Pick<PageRequest, 'beforeSend'> {
   readonly page: RequestedPage;
+  readonly renewals: Renewals;
+}
+
+/** The renewal of credentials in an invocation after a first 403. Many parents may be forbidden, whatever is sent. */
+export interface Renewals {
+  afterForbidden?: { readonly rejected: Sent; readonly renewed: Promise<Renewed> } | undefined;
+}
+
+interface Renewed {
+  readonly sent: Sent;
+  readonly isNew: boolean;
 }
 
 /**
@@ -46,7 +57,7 @@ interface SentPage extends Pick<PageRequest, 'beforeSend'> {
 export async function sendWithFreshCredentials(
   deps: AnswerDependencies,
   parts: ReturnType<typeof httpRequest>,
-  { page, beforeSend }: SentPage,
+  { page, beforeSend, renewals }: SentPage,
 ): Promise<Answer> {
   const { exchange, credentials, apiKey } = deps;
   const send = async ({ headers }: Sent): Promise<Answer> => {
@@ -58,9 +69,26 @@ export async function sendWithFreshCredentials(
   const first = await within(() => credentials.get());
   const answer = await send(first);
   if (answer.reaction.kind !== 'credentials') return answer;
-  const refreshed = await within(() => credentials.refresh(first));
-  const isRefreshed = await exchange.refreshNetwork();
-  return isRefreshed || !isDeepStrictEqual(refreshed, first) ? await send(refreshed) : answer;
+  const renew = async (): Promise<Renewed> => {
+    const sent = await within(() => credentials.refresh(first));
+    const isRefreshed = await exchange.refreshNetwork();
+    return { sent, isNew: isRefreshed || !isDeepStrictEqual(sent, first) };
+  };
+  const isForbidden = answer.response.statusCode === 403 && answer.reaction.part === undefined;
+  const { sent, isNew } = await (isForbidden ? renewOnce(renewals, first, renew) : renew());
+  return isNew ? await send(sent) : answer;
+}
+
+/** The renewal of the first request that was forbidden. Requests that were sent meanwhile use its credentials, too. */
+async function renewOnce(renewals: Renewals, first: Sent, renew: () => Promise<Renewed>): Promise<Renewed> {
+  renewals.afterForbidden ??= { rejected: first, renewed: renew() };
+  const { rejected, renewed } = renewals.afterForbidden;
+  try {
+    return isDeepStrictEqual(rejected, first) ? await renewed : { sent: first, isNew: false };
+  } catch (error) {
+    renewals.afterForbidden = undefined;
+    throw error;
+  }
 }
 
 /** The answer before its page is read. The body of a response that is no page is read as far as conditions need it. */

@@ -49,7 +49,8 @@ export function statusError(
   excerpt: string,
 ): ExportError {
   const [name, explanation] = explain(context, response, requested, excerpt);
-  return failure(context, name, describeResponse(context, response, explanation, excerpt));
+  const isForbidden = response.statusCode === 403 && requested.misunderstood === undefined;
+  return failure(context, name, describeResponse(context, response, explanation, excerpt), { isForbidden });
 }
 
 /** The error if `when.tokenExpired` holds, also after the credentials were refreshed. */
