@@ -18,6 +18,7 @@ import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import type { LoopState } from '../lib/core/model.ts';
+import { firstParent } from '../lib/core/parents/read-parents.ts';
 import type { StepDependencies } from '../lib/core/ports.ts';
 import { exportPage } from '../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
@@ -51,7 +52,8 @@ export function exportPageHandler(
         const { export: name, ...period } = probeSchema.parse(probe);
         const { definition, log, settings: own } = context.dependenciesFor({ export: name });
         const service = { fetch: atRate(client.describedBy(own.api).fetch, limits.rate) };
-        return await probeService({ definition, service, log, runtime }, period);
+        const parent = await firstParent({ store, reportReader: reportReaderOf(own.parents) }, definition);
+        return await probeService({ definition, parent, service, log, runtime }, period);
       }
       const { settings: own, ...common } = context.dependenciesFor(input);
       const reportReader = reportReaderOf(own.parents);

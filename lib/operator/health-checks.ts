@@ -7,6 +7,8 @@
 import { isExportError } from '../core/errors.ts';
 import { emptyState } from '../core/model.ts';
 import { shownCredentials } from '../service/api/auth/kinds.ts';
+import type { Parent } from '../core/parents/plan.ts';
+import { firstParent } from '../core/parents/read-parents.ts';
 import type { Runtime } from '../core/ports.ts';
 import { chooseBounds } from '../core/start/watermark.ts';
 import { latestKey } from '../core/storage/keys.ts';
@@ -236,7 +238,9 @@ async function* checkService(
     check = 'key';
     await using client = await service.connect(notify);
     check = 'service';
-    const result = await probeService({ definition, service: client, log, runtime, notify }, period);
+    const parent = await firstParentOf(target);
+    if (typeof parent === 'string') return yield [check, notTested(parent)];
+    const result = await probeService({ definition, parent, service: client, log, runtime, notify }, period);
     yield ['key', ok(`accepted (${credentialsText(service)})`)];
     yield ['service', pageOutcome(`${service.address} returned`, result, '')];
   } catch (error) {
@@ -247,6 +251,22 @@ async function* checkService(
     yield [check, problem(error, remedies[check])];
   }
 }
+
+/** The parent to request; or why there is none. */
+async function firstParentOf({
+  definition,
+  store,
+  loadReportReader,
+}: ExportTarget): Promise<Parent | string | undefined> {
+  try {
+    return await firstParent({ store, reportReader: await loadReportReader?.() }, definition);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+const notTested = (reason: string): Outcome =>
+  warning(`no page was requested: ${reason}`, 'complete a run of the export of the parents, then run doctor again');
 
 async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
   try {

@@ -78,6 +78,8 @@ export function createPlan(parents: ExportedParents) {
       const message = `Export ${parents.export} has more than ${limit}. Select fewer with parents.where, in several exports`;
       throw new ExportError('ConfigurationError', message);
     },
+    /** The first line. Undefined: no report is a parent so far. */
+    first: (): string | undefined => found.values().next().value,
     /** The lines. @throws ContractError if no report has anything at one of the paths */
     lines(): readonly string[] {
       const [path] = missing;

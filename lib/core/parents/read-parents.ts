@@ -2,7 +2,7 @@
 
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError } from '../errors.ts';
-import type { ExportedParents, RunId } from '../model.ts';
+import type { ExportDefinition, ExportedParents, RunId } from '../model.ts';
 import type { ReportReader, ReportValues } from '../ports.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
 import {
@@ -13,7 +13,7 @@ import {
   readLatestPointer,
 } from '../storage/published-runs.ts';
 import type { ManifestPage } from '../storage/published-schemas.ts';
-import { createPlan } from './plan.ts';
+import { createPlan, type Parent } from './plan.ts';
 
 export interface ParentSource {
   readonly store: DocumentReader;
@@ -56,6 +56,29 @@ export async function readParents(
     });
   }
   return { run: header.run, lines: plan.lines() };
+}
+
+/**
+ * The first parent that a run would request; undefined if the export has no parents.
+ * @throws ConfigurationError if it would have none; otherwise as `readParents`
+ */
+export async function firstParent(
+  { store, reportReader }: { readonly store: DocumentReader; readonly reportReader?: ReportReader | undefined },
+  { parents }: Pick<ExportDefinition, 'parents'>,
+): Promise<Parent | undefined> {
+  if (parents === undefined) return undefined;
+  if ('values' in parents) return { id: parents.values[0] ?? '' };
+  if (reportReader === undefined) throw new Error(`Nothing reads the pages of export ${parents.export}`);
+  const { pages } = await openRunOfParents(store, parents);
+  const plan = createPlan(parents);
+  for await (const page of pages) {
+    for (const values of await readReports({ store, reportReader }, page, plan.paths)) {
+      plan.add(values, `a report of page ${page.page}`);
+      const line = plan.first();
+      if (line !== undefined) return JSON.parse(line) as Parent;
+    }
+  }
+  throw new ExportError('ConfigurationError', `No report of export ${parents.export} is a parent now`);
 }
 
 async function openRunOfParents(store: ParentSource['store'], { export: name, run }: ExportedParents) {

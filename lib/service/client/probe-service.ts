@@ -4,6 +4,7 @@ import * as z from 'zod/mini';
 import { createRootCheck, expectedRoot, type RootCheck } from '../../core/document-root.ts';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import type { Bounds, ExportDefinition } from '../../core/model.ts';
+import type { Parent } from '../../core/parents/plan.ts';
 import type { PageLog, PageRequest, Received, ReportService, Runtime } from '../../core/ports.ts';
 import { instantOf, instantSchema } from '../../core/timestamps.ts';
 
@@ -25,7 +26,9 @@ export const probeResultSchema = z.object({
 export type ProbeResult = Readonly<z.infer<typeof probeResultSchema>>;
 
 interface ProbeDependencies {
-  readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot' | 'parents'>;
+  readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot'>;
+  /** The one to request, if the export has parents. */
+  readonly parent?: Parent | undefined;
   readonly service: ReportService;
   readonly log: Pick<PageLog, 'exportState'>;
   readonly runtime: Pick<Runtime, 'now' | 'sleep'>;
@@ -41,23 +44,19 @@ export type ProbedPeriod = Pick<Bounds, 'since'> & Partial<Pick<Bounds, 'until'>
  * @throws as `probePage` does
  */
 export async function probeService(
-  { definition, service, log, runtime, notify = () => {} }: ProbeDependencies,
+  { definition, parent, service, log, runtime, notify = () => {} }: ProbeDependencies,
   period: ProbedPeriod,
 ): Promise<ProbeResult> {
   const { request } = definition;
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
-  const parent = firstValue(definition);
   const begunAt = instantOf(runtime.now());
-  const page = { request, ...period, begunAt, parent, cursor: null, label: 'page 1 of the next run' };
+  const ofParent = { parent: parent?.id, parentAlso: parent?.also };
+  const page = { request, ...period, begunAt, ...ofParent, cursor: null, label: 'page 1 of the next run' };
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
   const { reports, timing } = received;
   return { reports, latencyMs: timing.latencyMs, doubtfulEnd: received.hints().doubtfulEnd };
 }
-
-/** That of an export of parents is in its pages. */
-const firstValue = ({ parents }: Pick<ExportDefinition, 'parents'>): string | undefined =>
-  parents !== undefined && 'values' in parents ? parents.values[0] : undefined;
 
 /** A service that needs longer would keep a person waiting. */
 const timeoutMs = 30_000;

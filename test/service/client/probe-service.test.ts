@@ -55,7 +55,7 @@ describe('the check of a service', () => {
 
   it('says that a parent is gone, of which nothing else can be said', async () => {
     const service = { fetch: async () => ({ kind: 'end', reason: 'gone', status: 404 }) as const };
-    const deps = { definition: { ...definition, parents: { values: ['a'] } }, service, log: createMemoryLog() };
+    const deps = { definition, parent: { id: 'a' }, service, log: createMemoryLog() };
     const runtime = { now: Date.now, sleep: async () => {} };
     await expect(probeService({ ...deps, runtime }, { since: at('2026-11-01T00:00:00Z') })).rejects.toThrow(
       'no longer exists (status 404, when.gone). A run continues with the other parents',
