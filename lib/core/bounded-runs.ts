@@ -86,7 +86,14 @@ function childrenDefinition(definition: ExportDefinition, run: RunId): ExportDef
   if (parents === undefined || !('export' in parents)) {
     throw invalid([`parents: export ${name} has no parents that are reports of another export`]);
   }
-  return { ...definition, stateName: childrenStateName(name, run), parents: { ...parents, run }, expect: undefined };
+  const { maxPages: _, ...limits } = definition.limits;
+  return {
+    ...definition,
+    stateName: childrenStateName(name, run),
+    parents: { ...parents, run },
+    expect: undefined,
+    limits,
+  };
 }
 
 /** The definition of the runs whose state has this name; undefined if they are not of the export. */
