@@ -6,8 +6,7 @@
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, Run } from '../model.ts';
 import type { SliceCounts } from '../ports.ts';
-import { countMissing } from '../storage/manifest.ts';
-import type { RunContent } from '../storage/run-content.ts';
+import { countMissing, type RunContent } from '../storage/run-content.ts';
 
 /** So many parents at the beginning of a run are not all gone by chance. */
 export const firstParents = 10;

@@ -15,8 +15,8 @@ import { endsChain } from '../run-progress.ts';
 import { hasParents, sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { describePage, missingParentsKey, pageKey, type RunKeyParts } from './keys.ts';
-import { foldContent, type RunContent } from './run-content.ts';
-import type { ManifestHeader, ManifestPage, MissingParent, RunSummary } from './published-schemas.ts';
+import { countMissing, foldContent, type RunContent } from './run-content.ts';
+import type { ManifestHeader, ManifestPage, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
@@ -134,9 +134,6 @@ function parentsOf(run: CompletedRun, content: RunContent): ManifestHeader['pare
   const counts = { ...parentRunOf(run), count, withoutPages, ...ended };
   return 'key' in missing ? { ...counts, missing } : counts;
 }
-
-export const countMissing = ({ missing }: Pick<RunContent, 'missing'>, reason: MissingParent['reason']): number =>
-  missing.filter((parent) => parent.reason === reason).length;
 
 /** The object that lists the parents that are gone or were skipped; undefined if there are none. */
 export function missingParents(run: CompletedRun, { missing }: RunContent) {

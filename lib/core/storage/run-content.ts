@@ -58,6 +58,9 @@ const earlier = (one: Instant | null, other: Instant | null): Instant | null =>
 const later = (one: Instant | null, other: Instant | null): Instant | null =>
   one === null || (other !== null && epochMsOf(other) > epochMsOf(one)) ? other : one;
 
+export const countMissing = ({ missing }: Pick<RunContent, 'missing'>, reason: MissingParent['reason']): number =>
+  missing.filter((parent) => parent.reason === reason).length;
+
 /** The parent of a slice that has no pages, if it is gone or was skipped. */
 function missingParentOf({ slice, parent, reason, status }: EndEntry): MissingParent | undefined {
   if (slice === undefined || parent === undefined) return undefined;

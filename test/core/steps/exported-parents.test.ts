@@ -162,6 +162,20 @@ describe('a run whose parents are the reports of another export', () => {
     expect(header.totals.pages).toBe(0);
   });
 
+  it('has no pages of a parent that an operator skips, whose value is in the plan', async () => {
+    const dead: Script = (request, nth) => {
+      if (request.parent === 'b') throw new ExportError('RequestRejectedError', 'no access to this one');
+      return issues(request, nth);
+    };
+    const { publish, issues: bench } = someExports({ script: dead });
+    await publish(repos('a', 'b', 'c'));
+    const { run } = failed(await bench.start());
+    const result = completed(await bench.start({ skipParent: ['b'] }));
+    expect(result).toMatchObject({ run, pages: 2 });
+    const { missing } = bench.manifest(result.manifest).parents as { missing: { key: string } };
+    expect(bench.store.objects.get(missing.key)).toBe('{"slice":2,"parent":"b","reason":"skipped","status":null}\n');
+  });
+
   it('is skipped until the other export has a published run, and if that has changes only', async () => {
     const { issues: bench, publish, withIssues } = someExports();
     expect(await bench.start()).toMatchObject({
