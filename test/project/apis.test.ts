@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
 import { type Auth, tokenUrlOf } from '../../lib/service/api/auth/kinds.ts';
+import type { Api } from '../../lib/service/api/description.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
@@ -51,7 +52,8 @@ describe('a description in the docs', () => {
     const { services } = parseDeployment(fileDocument(path));
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
     const settingsOfExport = exports[index] as (typeof exports)[number];
-    const { api, parents } = settingsOfExport;
+    const { parents } = settingsOfExport;
+    const api = withSimulatedId(settingsOfExport.api);
     const tokenUrlAt = (baseUrl: string, auth: Auth) => {
       const url = tokenUrlOf(auth);
       return url === undefined ? {} : { tokenUrl: `${baseUrl}${new URL(url).pathname}` };
@@ -60,7 +62,14 @@ describe('a description in the docs', () => {
     const parts = ['client_secret', ...fields].map((name) => [name, `the-${name}-of-the-service`]);
     const apiKey = fields.length === 0 ? wholeKey : JSON.stringify(Object.fromEntries(parts));
     const filter = settingsOfExport.filter as { readonly type?: string } | undefined;
-    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
+    const isOnePage = api.next.from === 'none';
+    await using simulator = await startSimulator({
+      vendor: 'SERVICE',
+      apiKey,
+      api,
+      reports: reportsOf(filter?.type),
+      ...(isOnePage && { pageSize: 1000 }),
+    });
     const auth = { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) };
     await using client = clientFor(
       { url: simulator.baseUrl },
@@ -75,7 +84,7 @@ describe('a description in the docs', () => {
     const { request } = exportDefinition(settingsOfExport, 'simulator', settings);
     const bounds = { since: '2026-11-01T00:00:00Z' as Instant, until: '2026-11-20T00:00:00Z' as Instant };
     const begunAt = bounds.until;
-    const size = request.size === undefined ? {} : { size: 100 };
+    const size = request.size === undefined ? {} : { size: isOnePage ? 1000 : 100 };
     const counts: (number | null)[] = [];
     let cursor: Cursor | null = null;
     do {
@@ -90,11 +99,17 @@ describe('a description in the docs', () => {
       counts.push(fetched.reports);
       cursor = fetched.nextCursor;
     } while (cursor !== null);
-    // Solr and counted pages end with a page without reports.
-    const hasEmptyPage = file === 'solr.json' || api.next.from === 'count';
-    expect(counts).toEqual(hasEmptyPage ? [100, 100, 50, 0] : [100, 100, 50]);
+    // Solr, Typeform and counted pages end with a page without reports.
+    const hasEmptyPage = file === 'solr.json' || isAtEmptyPage(api) || api.next.from === 'count';
+    expect(counts).toEqual(isOnePage ? [250] : [100, 100, 50, ...(hasEmptyPage ? [0] : [])]);
     expect(simulator.exchanges.flatMap(({ reportIds }) => reportIds)).toEqual(
       Array.from({ length: 250 }, (_, index) => `R-${index}`),
     );
   });
 });
+
+/** The cursor in a report of the simulator is its ID. */
+const withSimulatedId = (api: Api): Api =>
+  api.next.from === 'report' ? { ...api, next: { ...api.next, at: '/id' } } : api;
+
+const isAtEmptyPage = ({ last }: Api): boolean => last !== undefined && 'reports' in last;

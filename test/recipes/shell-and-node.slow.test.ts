@@ -12,6 +12,7 @@ import { startSimulator } from '../support/service/simulator.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
 import { recipe } from '../support/docs/recipes.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
+import { aTreeExport } from '../support/export/tree-export.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
@@ -320,6 +321,58 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     expect(await start(out, 'weekly', 'copy')).toMatchObject({ status: 0 });
   });
 });
+
+describe('node/children.ts', () => {
+  const command = [process.execPath, recipe('node/children.ts')];
+
+  it.each(['json', 'ndjson'] as const)('prints each report with that of its parent: %s', async (format) => {
+    const { out, publish } = await aTreeExport(format);
+    const tree = {
+      'a/b c': [1, 2, 3].map((id) => ({ id, title: `Ä ${id}` })),
+      'a/ü': [{ id: 1, title: 'of another repository' }],
+      'a/gone': [{ id: 4, title: 'deleted' }],
+      'a/none': [],
+    };
+    const lines = (names: readonly (keyof typeof tree)[]) =>
+      names.flatMap((name) =>
+        tree[name].map((report) => ({ parent: { id: Object.keys(tree).indexOf(name) + 1, name }, report })),
+      );
+    const published = await publish(tree, ['a/gone']);
+    // A run in which the parents are others.
+    await publish({ 'a/b c': tree['a/b c'] });
+    const print = async (manifest: string, id = '/name') =>
+      await startProgram([...command, out, manifest, id], out).ended;
+    const printed = await print(published.summary.manifest);
+    expect(printed).toMatchObject({ status: 0, stderr: '' });
+    expect(parseLines(printed.stdout)).toEqual(lines(['a/b c', 'a/ü']));
+
+    const bounded = await publish(tree, [], '--parents', 'RUN');
+    expect(basename(bounded.summary.manifest)).toBe('manifest.json');
+    expect(bounded.summary.bounded).toBe(true);
+    expect(parseLines((await print(bounded.summary.manifest)).stdout)).toEqual(lines(['a/b c', 'a/ü', 'a/gone']));
+
+    const reposKey = published.repos.pages[0]?.key.replace(/[^/]*$/, 'manifest.json') ?? '';
+    for (const [words, message] of [
+      [[reposKey], `${reposKey} has no parents of another export`],
+      [[published.summary.manifest, '/title'], `No report in run ${published.repos.run} of repos has a/b c at /title`],
+      [['issues/manifest.json'], 'issues/manifest.json'],
+    ] as const) {
+      const failed = await print(...(words as readonly [string]));
+      expect(failed).toEqual({ status: 1, stdout: '', stderr: expect.stringContaining(message) });
+      expect(failed.stderr).not.toMatch(/^ +at /m);
+    }
+    expect(await startProgram(command, out).ended).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/^Usage: /),
+    });
+  });
+});
+
+const parseLines = (text: string): unknown[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as unknown);
 
 /** Moves a run to the folder of another day, as if its clock had been wrong. */
 async function moveTo(out: string, day: string, run: PublishedRun): Promise<PublishedRun> {

@@ -1,6 +1,6 @@
 -- Creates the table `pages` from the manifests of the runs from the sequence `first` onwards, bounded ones included, or
 -- fails. It reads them line by line, which takes half the memory of read_json. Of a page that is not compressed,
--- storedBytes and storedSha256 are NULL. reportsAt is where the reports of the page are.
+-- storedBytes and storedSha256 are NULL, and without parents, parent is. reportsAt is where the reports of the page are.
 -- Needs the table `runs`, and the variables `source` and `first`.
 BEGIN;
 SET VARIABLE manifests = (
@@ -31,7 +31,7 @@ headers AS (
 )
 SELECT run, sequence, reportsAt, unnest(from_json(
   rtrim(line, ','),
-  '{"page": "BIGINT", "key": "VARCHAR", "bytes": "BIGINT", "sha256": "VARCHAR", "storedBytes": "BIGINT",
+  '{"page": "BIGINT", "parent": "VARCHAR", "key": "VARCHAR", "bytes": "BIGINT", "sha256": "VARCHAR", "storedBytes": "BIGINT",
     "storedSha256": "VARCHAR", "reports": "BIGINT"}'
 ))
 FROM lines JOIN headers USING (run)

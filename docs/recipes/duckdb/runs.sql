@@ -18,6 +18,7 @@ FROM read_json(
     runVersion: 'INTEGER', export: 'VARCHAR', run: 'VARCHAR', sequence: 'BIGINT', bounded: 'BOOLEAN',
     since: 'TIMESTAMPTZ', until: 'TIMESTAMPTZ', watermark: 'TIMESTAMPTZ',
     startedAt: 'TIMESTAMPTZ', completedAt: 'TIMESTAMPTZ',
+    parents: 'STRUCT(export VARCHAR, run VARCHAR)',
     pages: 'BIGINT', reports: 'BIGINT', bytes: 'BIGINT', manifest: 'VARCHAR'
   }
 )

@@ -27,13 +27,13 @@ from xml.etree.ElementTree import ParseError, tostring
 TABLES = """
 CREATE TABLE IF NOT EXISTS run (export TEXT, run TEXT, sequence INTEGER, PRIMARY KEY (export, run));
 CREATE TABLE IF NOT EXISTS report (
-  export TEXT, id TEXT, run TEXT, sequence INTEGER, report TEXT, PRIMARY KEY (export, id)
+  export TEXT, parent TEXT, id TEXT, run TEXT, sequence INTEGER, report TEXT, PRIMARY KEY (export, parent, id)
 );
 """
 
 
 def identity(report):
-    """What identifies a report. Replace `id` by the attribute, field or column in your reports.
+    """What identifies a report, among those of its parent. Replace `id` by the attribute, field or column in your reports.
 
     Numbers in JSON are text here. Without names of columns, a row of CSV is a list.
     """
@@ -267,9 +267,11 @@ def store(db, source, export, run):
                         "Change identity() in this program. Nothing of this run was stored."
                     )
                 db.execute(
-                    "INSERT INTO report VALUES (?, ?, ?, ?, ?) ON CONFLICT (export, id) DO UPDATE SET run = excluded.run,"
-                    " sequence = excluded.sequence, report = excluded.report WHERE excluded.sequence >= sequence",
-                    (export, id, run["run"], run["sequence"], text),
+                    "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (export, parent, id) DO UPDATE SET"
+                    " run = excluded.run, sequence = excluded.sequence, report = excluded.report"
+                    " WHERE excluded.sequence >= sequence",
+                    # A report may have several parents, each with a form of its own.
+                    (export, page.get("parent", ""), id, run["run"], run["sequence"], text),
                 )
         if page["reports"] not in (None, number):
             sys.exit(f"{name} has {number} reports instead of {page['reports']}. Nothing of this run was stored.")

@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { recipe } from '../../support/docs/recipes.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
+import { aTreeExport } from '../../support/export/tree-export.ts';
 import {
   addAbandonedRun,
   type ConsumedExport,
@@ -13,6 +14,7 @@ import {
   publishAllKinds,
   recipesPython,
   reportNow,
+  runProgram,
 } from '../support/consumed-export.ts';
 
 const runs = recipe('duckdb/runs.sql');
@@ -203,6 +205,47 @@ it('the queries work as the docs call them', { timeout: engineTimeoutMs }, async
     expect(JSON.parse(output)).toEqual({ reports: 4 });
   }
 });
+
+it(
+  'the queries join the reports of runs with parents, bounded ones included',
+  { timeout: engineTimeoutMs },
+  async () => {
+    const python = await recipesPython();
+    const { out, publish } = await aTreeExport();
+    const issue = (id: number) => ({ id, title: `issue ${id}` });
+    const first = await publish({ 'a/b': [1, 2, 3].map(issue), 'a/c': [1].map(issue), 'a/gone': [4].map(issue) }, [
+      'a/gone',
+    ]);
+    const second = await publish({ 'a/c': [5].map(issue), 'a/b': [] }, [], '--parents', 'RUN');
+    const [parents, select] = [join(out, 'parents.sql'), join(out, 'select.sql')];
+    await writeFile(
+      parents,
+      (await readFile(recipe('duckdb/parents.sql'), 'utf8')).replace("->> '/id'", "->> '/name'"),
+    );
+    await writeFile(
+      select,
+      "SELECT run, page, parent, report ->> '/id' AS id, parentReport ->> '/id' AS repo FROM children ORDER BY sequence, page, id",
+    );
+    const load = async (name: string, ...files: readonly string[]) => {
+      const queries = [...verified, recipe('duckdb/reports-json.sql'), ...files];
+      const words = [recipe('duckdb/run_queries.py'), join(out, 'tree.duckdb'), out, name, '0', ...queries];
+      return (await runProgram(python, words)).split('\n').filter((line) => line !== '');
+    };
+    const children = recipe('duckdb/children.sql');
+    await load('repos', parents);
+    expect((await load('issues', children, select)).map((line) => JSON.parse(line) as unknown)).toEqual([
+      ...[
+        { page: 1, parent: 'a/b', id: '1', repo: '1' },
+        { page: 1, parent: 'a/b', id: '2', repo: '1' },
+        { page: 2, parent: 'a/b', id: '3', repo: '1' },
+        { page: 3, parent: 'a/c', id: '1', repo: '2' },
+      ].map((row) => ({ run: first.issues.run, ...row })),
+      { run: second.issues.run, page: 1, parent: 'a/c', id: '5', repo: '1' },
+    ]);
+    await load('repos', recipe('duckdb/parents.sql'));
+    await expect(load('issues', children)).rejects.toThrow('The table parents does not have a/');
+  },
+);
 
 /** The emulator's address. On AWS, DuckDB derives it from the region. */
 const withEndpoint = (sql: string): string =>

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { sha256Of } from '../../support/builders.ts';
 import { recipe } from '../../support/docs/recipes.ts';
+import { aTreeExport } from '../../support/export/tree-export.ts';
 import {
   addAbandonedRun,
   type ConsumedExport,
@@ -14,6 +15,7 @@ import {
   publishAllKinds,
   recipesPython,
   reportNow,
+  runProgram,
 } from '../support/consumed-export.ts';
 
 const script = recipe('python/catch_up.py');
@@ -125,6 +127,22 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
       Object.entries(newest).map(([id, { sequence }]) => [id, sequence]),
     );
     expect(await catchUp()).toBe('');
+  });
+
+  it('on a run with parents, keeping a report of each, although these have the same ID', async () => {
+    const { out, publish } = await aTreeExport();
+    const database = join(out, 'issues.sqlite');
+    const title = 'an issue';
+    const { summary } = await publish({ 'a/b': [{ id: 1, title }], 'a/c': [{ id: 1, title }] });
+    expect(await runProgram(python, [script, out, 'issues', database])).toBe(`run ${summary.run}: 2 reports\n`);
+    const report = `{"id":1,"title":"${title}"}`;
+    expect(readDatabase(database, 'parent, id, report')).toEqual({
+      runs: [{ sequence: summary.sequence, run: summary.run }],
+      reports: [
+        { parent: 'a/b', id: '1', report },
+        { parent: 'a/c', id: '1', report },
+      ],
+    });
   });
 
   it('on a run whose clock was behind by months, after one whose clock was ahead', async () => {
@@ -312,7 +330,7 @@ async function publishRun(
   return { manifest };
 }
 
-function readDatabase(file: string) {
+function readDatabase(file: string, columns = 'id, sequence, report') {
   using db = new DatabaseSync(file, { readOnly: true });
   const rows = (query: string) =>
     db
@@ -321,6 +339,6 @@ function readDatabase(file: string) {
       .map((row) => ({ ...row }));
   return {
     runs: rows('SELECT sequence, run FROM run ORDER BY sequence'),
-    reports: rows('SELECT id, sequence, report FROM report ORDER BY id'),
+    reports: rows(`SELECT ${columns} FROM report ORDER BY id, parent`),
   };
 }

@@ -266,7 +266,7 @@ function awsVariablesOf({ accessKeyId, secretAccessKey }: Credentials): Record<s
   };
 }
 
-async function runProgram(
+export async function runProgram(
   command: string,
   parameters: readonly string[],
   { env, cwd }: ProgramOptions = {},
