@@ -13,6 +13,8 @@ import { startRegistry } from './emulators/registry.ts';
 export interface Server {
   readonly name: string;
   readonly endpoint: string;
+  /** Of its files. */
+  readonly directory: string;
 }
 
 declare module 'vitest' {
@@ -44,7 +46,8 @@ export default async function startEmulators(project: TestProject): Promise<() =
   };
   const startOptional = async (name: string, start: () => Promise<Emulator>): Promise<Server[]> => {
     try {
-      return [{ name, endpoint: (await startRequired(start())).endpoint }];
+      const { endpoint, directory } = await startRequired(start());
+      return [{ name, endpoint, directory }];
     } catch (error) {
       skipped.push(`${name} (${error instanceof Error ? error.message : String(error)})`);
       return [];

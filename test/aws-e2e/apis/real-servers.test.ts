@@ -2,61 +2,75 @@
 
 import { createHash } from 'node:crypto';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { createServer, request as requestOf } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
-import type { ServiceProps } from '../../../lib/settings/props.ts';
+import type { ExportProps, ServiceProps } from '../../../lib/settings/props.ts';
 import { listen } from '../../support/service/loopback.ts';
 import { aDirectory, readManifest, run, start } from '../../support/process/command-line.ts';
 
 const docs = join(import.meta.dirname, '../../../docs/apis');
-/** The description in the docs, of the service at `baseUrl`. */
-const described = (file: string, baseUrl: string): ServiceProps => ({
-  ...(JSON.parse(readFileSync(join(docs, file), 'utf8')) as { services: { vendor: ServiceProps } }).services.vendor,
-  baseUrl,
-});
-
-/** Exports with the description in `file`. Kills the run at the request number `killedAt`, and resumes it. */
-async function exportAll<Page>(
-  file: string,
-  endpoint: string,
-  settingsOfExport: object,
-  killedAt: number,
-  itemsOf: (page: Page) => readonly string[],
-) {
-  const relay = await startRelay(endpoint, killedAt);
-  const out = await aDirectory();
-  const settings = join(out, 'settings.json');
-  const service = described(file, relay.url);
-  const exports = [{ name: 'all', ...settingsOfExport }];
-  writeFileSync(settings, JSON.stringify({ services: { vendor: service }, exports }));
-  const target = join(out, 'exports');
-  const command = ['local', '--settings', settings, '--out', target];
-  const env = { REPORT_EXPORT_API_KEY: 'a-key-of-32-characters-0123456789' };
-
-  const killed = start(command, env);
-  await Promise.race([relay.held, killed.ended]);
-  // Pages are committed in order, so a first page is logged. A run without one would be replaced instead of resumed.
-  await expect.poll(() => globSync('**/page-*000002.*', { cwd: target })).not.toEqual([]);
-  killed.process.kill('SIGKILL');
-  expect(await killed.ended).toMatchObject({ signal: 'SIGKILL', stderr: expect.not.stringContaining('Error') });
-  expect(await run(command, env)).toMatchObject({ status: 0, stderr: expect.stringContaining('Resuming') });
-
-  expect(await run(['verify', '--out', target], env)).toMatchObject({ status: 0 });
-  const { manifest } = JSON.parse(readFileSync(join(target, 'all/latest.json'), 'utf8')) as { manifest: string };
-  const { pages, totals } = await readManifest(join(target, manifest));
-  const bodies = pages.map(({ key }) => JSON.parse(readFileSync(join(target, key), 'utf8')) as Page);
-  return { reports: totals.reports, items: bodies.flatMap(itemsOf) };
+interface Described {
+  readonly services: { readonly vendor: ServiceProps };
+  readonly exports: readonly ExportProps[];
 }
 
-/** Forwards requests to the server, but never answers the request number `heldRequest`. */
-async function startRelay(endpoint: string, heldRequest: number) {
-  let requests = 0;
-  const held = Promise.withResolvers<void>();
+/** Exports of a server, with the settings in `file` of the docs, whose exports `change` replaces. */
+async function openExports(
+  file: string,
+  endpoint: string,
+  change: (exports: readonly ExportProps[]) => readonly object[],
+) {
+  const relay = await startRelay(endpoint);
+  const out = await aDirectory();
+  const settings = join(out, 'settings.json');
+  const { services, exports } = JSON.parse(readFileSync(join(docs, file), 'utf8')) as Described;
+  const vendor = { ...services.vendor, baseUrl: relay.url };
+  writeFileSync(settings, JSON.stringify({ services: { vendor }, exports: change(exports) }));
+  const target = join(out, 'exports');
+  const env = { REPORT_EXPORT_API_KEY: 'a-key-of-32-characters-0123456789' };
+
+  /** Kills the run at the request number `killedAt`, and resumes it after `meanwhile`. */
+  return async function exportAll<Page>(
+    name: string,
+    killedAt: number,
+    itemsOf: (page: Page) => readonly string[],
+    meanwhile: () => Promise<void> = async () => {},
+  ) {
+    const command = ['local', name, '--settings', settings, '--out', target];
+    const held = relay.holdRequest(killedAt);
+    const killed = start(command, env);
+    await Promise.race([held, killed.ended]);
+    // Pages are committed in order, so a first page is logged. A run without one would be replaced instead of resumed.
+    await expect.poll(() => globSync(`${name}/**/page-*000002.*`, { cwd: target })).not.toEqual([]);
+    killed.process.kill('SIGKILL');
+    expect(await killed.ended).toMatchObject({ signal: 'SIGKILL', stderr: expect.not.stringContaining('Error') });
+    await meanwhile();
+    expect(await run(command, env)).toMatchObject({ status: 0, stderr: expect.stringContaining('Resuming') });
+
+    expect(await run(['verify', name, '--out', target], env)).toMatchObject({ status: 0 });
+    const { manifest } = JSON.parse(readFileSync(join(target, name, 'latest.json'), 'utf8')) as { manifest: string };
+    expect(globSync(`${name}/**/manifest.json`, { cwd: target })).toEqual([manifest]);
+    const { pages, totals, parents } = await readManifest(join(target, manifest));
+    const items = pages.flatMap(({ key, parent }) =>
+      itemsOf(JSON.parse(readFileSync(join(target, key), 'utf8')) as Page).map((item) =>
+        parent === undefined ? item : `${parent}: ${item}`,
+      ),
+    );
+    expect(totals.reports).toBe(items.length);
+    return { items, parents };
+  };
+}
+
+/** Forwards requests to the server. */
+async function startRelay(endpoint: string) {
+  let remaining = Infinity;
+  let held = Promise.withResolvers<void>();
   const relay = await listen(
     createServer((received, response) => {
-      requests += 1;
-      if (requests === heldRequest) return held.resolve();
+      remaining -= 1;
+      if (remaining === 0) return held.resolve();
       const { method, url = '/', headers } = received;
       const forwarded = requestOf(new URL(url, endpoint), { method, headers }, (answer) => {
         response.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
@@ -66,39 +80,91 @@ async function startRelay(endpoint: string, heldRequest: number) {
     }),
   );
   onTestFinished(relay[Symbol.asyncDispose]);
-  return { url: relay.url, held: held.promise };
+  return {
+    url: relay.url,
+    /** Never answers the request with this number from now on. Resolves when that arrives. */
+    async holdRequest(number: number): Promise<void> {
+      held = Promise.withResolvers();
+      remaining = number;
+      await held.promise;
+    },
+  };
 }
 
-describe.each(inject('registries'))('the $name of distribution', ({ endpoint }) => {
-  it('is exported by links, each repository once and in order', async () => {
+describe.each(inject('registries'))('the $name of distribution', ({ endpoint, directory }) => {
+  it('is exported by links, each repository once and in order, and the tags of those that still exist', async () => {
     const names = Array.from(
       { length: 95 },
       (_, index) => `team-${index % 7}/image-${String(index).padStart(3, '0')}`,
     ).toSorted();
-    for (const name of names) await pushImage(endpoint, name);
-    const itemsOf = ({ repositories }: { repositories: readonly string[] }) => repositories;
-    const exported = await exportAll('registry.json', endpoint, { size: 20 }, 4, itemsOf);
-    expect(exported).toEqual({ reports: 95, items: names });
+    const tagsOf = (index: number) => ['latest', 'v1', 'v2'].slice(0, 1 + (index % 3));
+    for (const [index, name] of names.entries()) await pushImage(endpoint, name, tagsOf(index));
+    const exportAll = await openExports('registry.json', endpoint, ([repositories, tags]) => [
+      { ...repositories, size: 20 },
+      { ...tags, size: 2 },
+    ]);
+    const repositories = await exportAll(
+      'repositories',
+      4,
+      (page: { repositories: readonly string[] }) => page.repositories,
+    );
+    expect(repositories).toEqual({ items: names });
+
+    const last = names.at(-1) ?? '';
+    const deleteLast = () => rm(join(directory, 'images/docker/registry/v2/repositories', last), { recursive: true });
+    const tags = await exportAll('tags', 30, (page: { tags: readonly string[] }) => page.tags, deleteLast);
+    expect(tags.items).toEqual(
+      names.slice(0, -1).flatMap((name, index) => tagsOf(index).map((tag) => `${name}: ${tag}`)),
+    );
+    expect(tags.parents).toMatchObject({ export: 'repositories', count: 95, gone: 1 });
   });
 });
 
 describe.each(inject('fhirServers'))('the server $name', ({ endpoint }) => {
+  interface Bundle {
+    readonly entry?: readonly { readonly resource: { readonly id: string } }[];
+  }
+  const idsIn = ({ entry = [] }: Bundle) => entry.map(({ resource }) => resource.id);
+  const idsOf = (numbers: readonly number[]) =>
+    numbers.map((number) => `observation-${String(number).padStart(3, '0')}`);
+  const all = Array.from({ length: 95 }, (_, index) => index);
+
   it('is exported by the URLs in its bundles, in parallel slices, each observation once and in order', async () => {
-    const settings = {
-      size: 5,
-      since: { initial: '2020-01-01T00:00:00Z' },
-      slices: { parallel: 3, length: 'P365D' },
-    };
-    const itemsOf = ({ entry = [] }: { entry?: readonly { resource: { id: string } }[] }) =>
-      entry.map(({ resource }) => resource.id);
-    const exported = await exportAll('fhir-observations.json', endpoint, settings, 12, itemsOf);
-    const ids = Array.from({ length: 95 }, (_, index) => `observation-${String(index).padStart(3, '0')}`);
-    expect(exported).toEqual({ reports: 95, items: ids });
+    const settings = { size: 5, since: { initial: '2020-01-01T00:00:00Z' }, slices: { parallel: 3, length: 'P365D' } };
+    const exportAll = await openExports('fhir-observations.json', endpoint, ([observations]) => [
+      { ...observations, ...settings },
+    ]);
+    expect(await exportAll('observations', 12, idsIn)).toEqual({ items: idsOf(all) });
+  });
+
+  it('is exported patient by patient, without one that is deleted meanwhile', async () => {
+    const exportAll = await openExports('fhir-observations.json', endpoint, () => [
+      { name: 'patients', size: 3, api: { request: { path: '/r4/Patient' } } },
+      {
+        name: 'observations',
+        parents: { export: 'patients', id: '/resource/id' },
+        size: 5,
+        slices: { parallel: 3 },
+        api: { request: { path: '/r4/Observation', query: { patient: '{parent}', _count: '{size}' } } },
+      },
+    ]);
+    const patients = Array.from({ length: 12 }, (_, index) => `patient-${String(index).padStart(3, '0')}`);
+    expect(await exportAll('patients', 4, idsIn)).toEqual({ items: patients });
+    const deletePatient = async () => void (await fetch(`${endpoint}/r4/Patient/patient-009`, { method: 'DELETE' }));
+    const { items, parents } = await exportAll('observations', 9, idsIn, deletePatient);
+    expect(items).toEqual(
+      patients
+        .filter((_, patient) => patient !== 9)
+        .flatMap((name) =>
+          idsOf(all.filter((number) => number % 11 === patients.indexOf(name))).map((id) => `${name}: ${id}`),
+        ),
+    );
+    expect(parents).toMatchObject({ export: 'patients', count: 12, gone: 1 });
   });
 });
 
 /** An image without layers. */
-async function pushImage(endpoint: string, name: string): Promise<void> {
+async function pushImage(endpoint: string, name: string, tags: readonly string[]): Promise<void> {
   const config = '{}';
   const digest = `sha256:${createHash('sha256').update(config).digest('hex')}`;
   const upload = await fetch(`${endpoint}/v2/${name}/blobs/uploads/`, { method: 'POST' });
@@ -117,10 +183,10 @@ async function pushImage(endpoint: string, name: string): Promise<void> {
     config: { mediaType: 'application/vnd.oci.empty.v1+json', digest, size: 2 },
     layers: [],
   };
-  const tagged = await fetch(`${endpoint}/v2/${name}/manifests/latest`, {
-    method: 'PUT',
-    body: JSON.stringify(manifest),
-    headers: { 'content-type': type },
-  });
-  if (!tagged.ok) throw new Error(`The registry refuses a manifest: ${tagged.status} ${await tagged.text()}`);
+  const body = JSON.stringify(manifest);
+  for (const tag of tags) {
+    const url = `${endpoint}/v2/${name}/manifests/${tag}`;
+    const tagged = await fetch(url, { method: 'PUT', body, headers: { 'content-type': type } });
+    if (!tagged.ok) throw new Error(`The registry refuses a manifest: ${tagged.status} ${await tagged.text()}`);
+  }
 }

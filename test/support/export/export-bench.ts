@@ -61,6 +61,7 @@ export interface Manifest {
   readonly totals: { readonly pages: number; readonly reports: number | null; readonly bytes: number };
   readonly pages: readonly {
     readonly page: number;
+    readonly parent?: string;
     readonly key: string;
     readonly bytes: number;
     readonly sha256: string;

@@ -67,21 +67,19 @@ export async function aTreeExport(format: 'json' | 'ndjson' = 'json') {
     if (ended.status !== 0) throw new Error(ended.stderr);
     return jsonOf(ended).manifest ?? '';
   };
-  return {
-    out,
-    /** Exports the repositories, and then the issues of all but those that are `deleted` meanwhile. */
-    async publish(
-      published: Tree,
-      deleted: readonly string[] = [],
-      ...flags: readonly string[]
-    ): Promise<PublishedTree> {
-      [tree, gone] = [published, []];
-      const repos = await readManifest(await run('repos'));
-      gone = deleted;
-      const manifest = await run('issues', ...flags.map((flag) => (flag === 'RUN' ? repos.run : flag)));
-      const issues = await readManifest(manifest);
-      const file = manifest.replace(/manifest\.json$/, issues.bounded ? 'bounded.json' : 'run.json');
-      return { repos, issues, summary: JSON.parse(await readFile(file, 'utf8')) as RunSummary };
-    },
+  /** Exports the repositories, and then the issues of all but those that are `deleted` meanwhile. RUN is that of the first. */
+  const publish = async (
+    published: Tree,
+    deleted: readonly string[] = [],
+    ...flags: readonly string[]
+  ): Promise<PublishedTree> => {
+    [tree, gone] = [published, []];
+    const repos = await readManifest(await run('repos'));
+    gone = deleted;
+    const manifest = await run('issues', ...flags.map((flag) => (flag === 'RUN' ? repos.run : flag)));
+    const issues = await readManifest(manifest);
+    const file = manifest.replace(/manifest\.json$/, issues.bounded ? 'bounded.json' : 'run.json');
+    return { repos, issues, summary: JSON.parse(await readFile(file, 'utf8')) as RunSummary };
   };
+  return { out, publish };
 }
