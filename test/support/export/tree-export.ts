@@ -67,7 +67,7 @@ export async function aTreeExport(format: 'json' | 'ndjson' = 'json') {
     if (ended.status !== 0) throw new Error(ended.stderr);
     return jsonOf(ended).manifest ?? '';
   };
-  /** Exports the repositories, and then the issues of all but those that are `deleted` meanwhile. RUN is that of the first. */
+  /** Exports the repositories, then the issues of all but those `deleted` meanwhile. The flag RUN is the first run. */
   const publish = async (
     published: Tree,
     deleted: readonly string[] = [],
