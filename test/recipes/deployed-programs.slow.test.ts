@@ -176,6 +176,26 @@ describe('the function that copies runs', () => {
     expect(read).toEqual(slicedPages.slice(1));
   });
 
+  it('copies the list of parents without pages, which S3 verifies, before the manifest', async () => {
+    const server = openAws();
+    const list = '{"slice":4,"parent":"a/b","reason":"gone","status":404}\n';
+    const missing = {
+      key: `${folder}/missing-parents-0123456789ab.ndjson`,
+      bytes: list.length,
+      sha256: sha256Of(list),
+    };
+    const version = '"manifestVersion": 1,\n';
+    const manifest = server.read(`source/p/${run.manifest}`) ?? '';
+    const parents = JSON.stringify({ parents: { count: 4, missing } }, null, 2).slice(2, -2);
+    server.put(`source/p/${run.manifest}`, manifest.replace(version, `${version}${parents},\n`));
+    server.put(`source/p/${missing.key}`, list.replace('404', '410'));
+    await expect(invoke('aws/copy-run.ts')).rejects.toThrow(`Cannot copy ${missing.key}`);
+    expect(server.keysIn('copies')).not.toContain(run.manifest);
+    server.put(`source/p/${missing.key}`, list);
+    expect(await invoke('aws/copy-run.ts')).toEqual([run.run]);
+    expect(server.read(`copies/${missing.key}`)).toBe(list);
+  });
+
   it('copies each run of a replica once, bounded ones included, whatever their order and their days', async () => {
     const server = openAws(undefined, slicedPages);
     const text = server.read(`source/p/${run.manifest}`) ?? '';

@@ -256,6 +256,24 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     await expectCopy(copy, out, [first]);
   });
 
+  it('copies the list of parents without pages, verified', async () => {
+    const { out, publish } = await aTreeExport();
+    const { summary, issues } = await publish({ 'a/b': [{ id: 1, title: 'x' }], 'a/gone': [] }, ['a/gone']);
+    const { key } = (issues.parents as { readonly missing: { readonly key: string } }).missing;
+    const copy = join(await aDirectory(), 'copy');
+    const copyRuns = () => startProgram([...command, out, 'issues', copy], out).ended;
+    const list = await readFile(join(out, key), 'utf8');
+    await writeFile(join(out, key), list.replace('a/gone', 'a/none'));
+    const failed = await copyRuns();
+    expect(failed).toMatchObject({ status: 1, stdout: '' });
+    expect(failed.stderr).toContain(key);
+    expect(await visibleFiles(copy)).toEqual([]);
+    await writeFile(join(out, key), list);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: `run ${summary.run}: 1 pages\n`, stderr: '' });
+    expect(await readFile(join(copy, key), 'utf8')).toBe(list);
+    expect(await visibleFiles(copy)).toHaveLength(5);
+  });
+
   it('fails at a document that is damaged, and at a folder that it cannot list', async () => {
     const { out, run } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);

@@ -18,7 +18,7 @@ import {
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
 import type { LatestPointer, ManifestPage, RunSummary } from 'report-exporter';
-import { checkEvent, checkRun, pagesOf } from './formats.js';
+import { checkEvent, checkRun, missingParentsOf, pagesOf } from './formats.js';
 
 const { BUCKET = '', PREFIX = '', COPIES = '' } = process.env;
 const maxAtOnce = 16;
@@ -80,6 +80,8 @@ async function copyRun(run: RunSummary): Promise<void> {
   };
   await Promise.all(Array.from({ length: maxAtOnce }, copyPages));
   if (copied !== run.pages) throw new Error(`${run.manifest} names ${copied} pages instead of ${run.pages}`);
+  const missing = await missingParentsOf(s3, BUCKET, PREFIX + run.manifest);
+  if (missing !== undefined) await copy(missing.key, missing);
   await copy(run.manifest);
   const summary = `${dirname(run.manifest)}/${summaryOf(run)}`;
   await copy(summary);

@@ -6,7 +6,7 @@
 import type { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { CompletedEventDetail, ManifestPage, RunSummary } from 'report-exporter';
+import type { CompletedEventDetail, ManifestHeader, ManifestPage, RunSummary } from 'report-exporter';
 
 // An import of JSON has another form in ES modules than in CommonJS. esbuild bundles this one in both.
 export const checkEvent = checkOf<CompletedEventDetail>(
@@ -27,15 +27,30 @@ function checkOf<Value>(name: string, schema: object): (value: unknown) => Value
 
 /** The pages that a manifest names, in order. They are read one at a time: a manifest may have a million of them. */
 export async function* pagesOf(s3: S3Client, Bucket: string, Key: string): AsyncGenerator<ManifestPage> {
+  for await (const line of linesOf(s3, Bucket, Key)) {
+    const [, version] = /^ {2}"manifestVersion": (\d+)/.exec(line) ?? [];
+    if (version !== undefined && version !== '1') throw new Error(`Unknown manifestVersion ${version}`);
+    if (line.startsWith('    {"page":')) yield JSON.parse(line.replace(/,$/, ''));
+  }
+}
+
+/** The list of parents without pages, if the manifest names one before its pages. */
+export async function missingParentsOf(s3: S3Client, Bucket: string, Key: string) {
+  let header = '';
+  for await (const line of linesOf(s3, Bucket, Key)) {
+    if (/^ {2}"(reportsAt|pages)":/.test(line)) break;
+    header += line;
+  }
+  const { parents }: Partial<ManifestHeader> = JSON.parse(header.replace(/,$/, '}'));
+  return parents?.missing;
+}
+
+async function* linesOf(s3: S3Client, Bucket: string, Key: string): AsyncGenerator<string> {
   const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
   let rest = '';
   for await (const text of (Body as Readable).setEncoding('utf8')) {
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines) {
-      const [, version] = /^ {2}"manifestVersion": (\d+)/.exec(line) ?? [];
-      if (version !== undefined && version !== '1') throw new Error(`Unknown manifestVersion ${version}`);
-      if (line.startsWith('    {"page":')) yield JSON.parse(line.replace(/,$/, ''));
-    }
+    yield* lines;
   }
 }

@@ -17,7 +17,7 @@ import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { GetObjectCommand, paginateListObjectsV2, S3Client } from '@aws-sdk/client-s3';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { LatestPointer, ManifestPage, RunSummary } from 'report-exporter';
+import type { LatestPointer, ManifestHeader, ManifestPage, RunSummary } from 'report-exporter';
 import manifestSchema from 'report-exporter/schemas/manifest.v1.schema.json' with { type: 'json' };
 import runSchema from 'report-exporter/schemas/run.v1.schema.json' with { type: 'json' };
 
@@ -110,6 +110,19 @@ async function* pagesIn(manifest: string): AsyncGenerator<ManifestPage> {
   }
 }
 
+type NamedObject = Pick<ManifestPage, 'key' | 'bytes' | 'sha256' | 'storedBytes' | 'storedSha256'>;
+
+/** The list of parents without pages, if the manifest names one before its pages. */
+async function missingParentsIn(manifest: string): Promise<NamedObject | undefined> {
+  let header = '';
+  for await (const line of (await open(manifest)).readLines()) {
+    if (/^ {2}"(reportsAt|pages)":/.test(line)) break;
+    header += line;
+  }
+  const { parents }: Partial<ManifestHeader> = JSON.parse(header.replace(/,$/, '}'));
+  return parents?.missing;
+}
+
 async function hashOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of chunks) hash.update(chunk);
@@ -127,9 +140,9 @@ async function download(key: string, target: string, step: Step = (chunks) => ch
   }
 }
 
-/** Verifies the page, or the file that it is compressed in, while it is written. It gets its name afterwards. */
-async function copyPage(page: ManifestPage): Promise<void> {
-  const { key, storedBytes: bytes = page.bytes, storedSha256: sha256 = page.sha256 } = page;
+/** Verifies the object, such as a page or the file it is compressed in, while it is written. It gets its name afterwards. */
+async function copyObject(object: NamedObject): Promise<void> {
+  const { key, storedBytes: bytes = object.bytes, storedSha256: sha256 = object.sha256 } = object;
   const target = join(staging, key);
   // An earlier start has copied it.
   if (existsSync(target) && (await hashOf(createReadStream(target))) === sha256) return;
@@ -139,7 +152,7 @@ async function copyPage(page: ManifestPage): Promise<void> {
     for await (const chunk of chunks) {
       hash.update(chunk);
       size += chunk.length;
-      // Stops at once if the page has become larger.
+      // Stops at once if the object has become larger.
       if (size > bytes) return;
       yield chunk;
     }
@@ -160,12 +173,14 @@ async function copyRun(run: RunSummary): Promise<void> {
   const remaining = pagesIn(join(staged, 'manifest.json'));
   const copyPages = async () => {
     for await (const page of remaining) {
-      await copyPage(page);
+      await copyObject(page);
       copied += 1;
     }
   };
   await Promise.all(Array.from({ length: 8 }, copyPages));
   if (copied !== run.pages) throw new Error(`The manifest in ${folder} has ${copied} pages, not ${run.pages}`);
+  const missing = await missingParentsIn(join(staged, 'manifest.json'));
+  if (missing !== undefined) await copyObject(missing);
   // Process the run in the folder `staged` here, before it counts as copied.
   await mkdir(join(copy, dirname(folder)), { recursive: true });
   await rename(staged, join(copy, folder));

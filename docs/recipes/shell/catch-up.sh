@@ -11,7 +11,7 @@ set -euo pipefail
 source=$1 export=$2 copy=$3
 fail() { echo "$1" >&2; exit 1; }
 
-# keys prints the keys of the export; get prints an object; pages copies those of a run.
+# keys prints the keys of the export; get prints an object; pages copies those of a run, and the list of missing parents.
 if [[ $source == s3://* ]]; then
   path=${source#s3://}
   path=${path%/}/
@@ -21,12 +21,15 @@ if [[ $source == s3://* ]]; then
       tr '\t' '\n' | sed '/^None$/d' | cut -c "$((${#prefix} + 1))-"
   }
   get() { aws s3 cp --only-show-errors "s3://$bucket/$prefix$1" -; }
-  pages() { aws s3 sync --only-show-errors --exclude '*' --include 'page-*' "s3://$bucket/$prefix$1" "$2"; }
+  pages() {
+    aws s3 sync --only-show-errors --exclude '*' --include 'page-*' --include 'missing-parents-*' \
+      "s3://$bucket/$prefix$1" "$2"
+  }
 else
   source=$(cd "$source" && pwd) || fail "SOURCE must be s3://BUCKET/PREFIX or a directory."
   keys() { (cd "$source" && find -L "$export" -mindepth 1); }
   get() { cat "$source/$1"; }
-  pages() { find "$source/$1" -name 'page-*' -exec sh -c 'cp -p "$@" "$0"' "$2" {} +; }
+  pages() { find "$source/$1" \( -name 'page-*' -o -name 'missing-parents-*' \) -exec sh -c 'cp -p "$@" "$0"' "$2" {} +; }
 fi
 
 mkdir -p "$copy/$export" "$copy/.incoming" && cd "$copy"
@@ -54,7 +57,7 @@ while read -r _ summary; do
   run=${summary%/*} staged=.incoming/${summary%/*}
   mkdir -p "$staged" "${run%/*}"
   # What an interrupted download has left.
-  find "$staged" -name 'page-*.*.*' ! -name 'page-*.*.gz' -delete
+  find "$staged" \( -name 'page-*.*.*' -o -name 'missing-parents-*.*.*' \) ! -name 'page-*.*.gz' -delete
   pages "$run" "$staged"
   for key in "$run/manifest.json" "$summary"; do
     get "$key" > ".incoming/$key" || fail "$key cannot be read. Restore it, and start again."
@@ -66,11 +69,14 @@ while read -r _ summary; do
     jq -r '"\(.storedSha256 // .sha256)  \(.key)"' > .incoming/checksums
   count=$(wc -l < .incoming/checksums) pages=$(jq .pages ".incoming/$summary")
   ((count == pages)) || fail "$run/manifest.json has $count pages instead of $pages"
+  # Before the pages, the manifest may name a list of the parents that have none.
+  { sed -E '/^  "(reportsAt|pages)":/,$d' "$staged/manifest.json"; echo '"pages": []}'; } |
+    jq -r '.parents.missing // empty | "\(.sha256)  \(.key)"' >> .incoming/checksums
   if ! (cd .incoming && LC_ALL=C sha256sum --check --quiet checksums > failed); then
     cat .incoming/failed >&2
     # Otherwise, the next start would not fetch it again.
     (cd .incoming && sed -n 's/: FAILED$//p' failed | xargs rm -f)
-    fail "$run: a page does not match the manifest. Start again, and restore the page if it fails again."
+    fail "$run: an object does not match the manifest. Start again, and restore it if it fails again."
   fi
   # Process the run in the folder $staged here, before it counts as copied.
   mv "$staged" "$run"
