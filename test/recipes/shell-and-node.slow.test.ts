@@ -256,7 +256,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     await expectCopy(copy, out, [first]);
   });
 
-  it('copies the list of parents without pages, verified', async () => {
+  it('copies the list of parents without pages, verified, and runs without a page', async () => {
     const { out, publish } = await aTreeExport();
     const { summary, issues } = await publish({ 'a/b': [{ id: 1, title: 'x' }], 'a/gone': [] }, ['a/gone']);
     const { key } = (issues.parents as { readonly missing: { readonly key: string } }).missing;
@@ -272,6 +272,11 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     expect(await copyRuns()).toEqual({ status: 0, stdout: `run ${summary.run}: 1 pages\n`, stderr: '' });
     expect(await readFile(join(copy, key), 'utf8')).toBe(list);
     expect(await visibleFiles(copy)).toHaveLength(5);
+
+    const empty = await publish({});
+    expect(empty.summary).toMatchObject({ pages: 0, reports: 0 });
+    expect(await copyRuns()).toEqual({ status: 0, stdout: `run ${empty.summary.run}: 0 pages\n`, stderr: '' });
+    expect(await visibleFiles(copy)).toHaveLength(7);
   });
 
   it('fails at a document that is damaged, and at a folder that it cannot list', async () => {

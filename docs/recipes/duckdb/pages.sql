@@ -39,5 +39,5 @@ WHERE starts_with(line, '    {"page":');
 
 SELECT error(manifest || ' does not have ' || runs.pages || ' pages') AS problem
 FROM runs LEFT JOIN (SELECT run, count(*) AS found FROM pages GROUP BY run) USING (run)
-WHERE sequence >= getvariable('first') AND found IS DISTINCT FROM runs.pages;
+WHERE sequence >= getvariable('first') AND coalesce(found, 0) IS DISTINCT FROM runs.pages;
 COMMIT;

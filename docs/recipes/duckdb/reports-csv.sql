@@ -4,7 +4,10 @@
 BEGIN;
 -- The first file has the names of the columns. A page without bytes has none.
 SET VARIABLE addresses = (
-  SELECT list(getvariable('source') || '/' || key ORDER BY bytes = 0, sequence, run, page) FROM pages
+  SELECT if(
+    count(*) > 0, list(getvariable('source') || '/' || key ORDER BY bytes = 0, sequence, run, page), error('No page')
+  )
+  FROM pages
 );
 SET VARIABLE header = (SELECT bool_and(reportsAt.header) FROM pages);
 

@@ -9,8 +9,10 @@ CREATE OR REPLACE MACRO quote_numbers(json) AS replace(replace(replace(
 CREATE OR REPLACE MACRO unquote_numbers(json) AS regexp_replace(json, '"\\u0001([^"]*)"', '\1', 'g');
 
 BEGIN;
-SET VARIABLE addresses = (
-  SELECT list(getvariable('source') || '/' || key ORDER BY sequence, run, page) FROM pages
+-- Without pages, it reads the manifests, as DuckDB reads no empty list of files.
+SET VARIABLE addresses = coalesce(
+  (SELECT list(getvariable('source') || '/' || key ORDER BY sequence, run, page) FROM pages),
+  (SELECT list(getvariable('source') || '/' || manifest) FROM runs)
 );
 
 CREATE OR REPLACE TABLE reports AS

@@ -52,6 +52,7 @@ describe('the queries', { timeout: engineTimeoutMs }, () => {
         pages.map(({ page, key, bytes, sha256, storedBytes = null, storedSha256 = null, reports }) => ({
           run,
           page,
+          parent: null,
           key,
           bytes,
           sha256,
@@ -217,6 +218,8 @@ it(
       'a/gone',
     ]);
     const second = await publish({ 'a/c': [5].map(issue), 'a/b': [] }, [], '--parents', 'RUN');
+    const empty = await publish({});
+    expect(empty.summary.pages).toBe(0);
     const [parents, select] = [join(out, 'parents.sql'), join(out, 'select.sql')];
     await writeFile(
       parents,
@@ -226,14 +229,14 @@ it(
       select,
       "SELECT run, page, parent, report ->> '/id' AS id, parentReport ->> '/id' AS repo FROM children ORDER BY sequence, page, id",
     );
-    const load = async (name: string, ...files: readonly string[]) => {
+    const load = async (name: string, first: number, ...files: readonly string[]) => {
       const queries = [...verified, recipe('duckdb/reports-json.sql'), ...files];
-      const words = [recipe('duckdb/run_queries.py'), join(out, 'tree.duckdb'), out, name, '0', ...queries];
+      const words = [recipe('duckdb/run_queries.py'), join(out, 'tree.duckdb'), out, name, String(first), ...queries];
       return (await runProgram(python, words)).split('\n').filter((line) => line !== '');
     };
     const children = recipe('duckdb/children.sql');
-    await load('repos', parents);
-    expect((await load('issues', children, select)).map((line) => JSON.parse(line) as unknown)).toEqual([
+    await load('repos', 0, parents);
+    expect((await load('issues', 0, children, select)).map((line) => JSON.parse(line) as unknown)).toEqual([
       ...[
         { page: 1, parent: 'a/b', id: '1', repo: '1' },
         { page: 1, parent: 'a/b', id: '2', repo: '1' },
@@ -242,8 +245,10 @@ it(
       ].map((row) => ({ run: first.issues.run, ...row })),
       { run: second.issues.run, page: 1, parent: 'a/c', id: '5', repo: '1' },
     ]);
-    await load('repos', recipe('duckdb/parents.sql'));
-    await expect(load('issues', children)).rejects.toThrow('The table parents does not have a/');
+    // Alone, the run has no page.
+    expect(await load('issues', empty.summary.sequence, children, select)).toEqual([]);
+    await load('repos', 0, recipe('duckdb/parents.sql'));
+    await expect(load('issues', 0, children)).rejects.toThrow('The table parents does not have a/');
   },
 );
 

@@ -134,10 +134,13 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     const database = join(out, 'issues.sqlite');
     const title = 'an issue';
     const { summary } = await publish({ 'a/b': [{ id: 1, title }], 'a/c': [{ id: 1, title }] });
-    expect(await runProgram(python, [script, out, 'issues', database])).toBe(`run ${summary.run}: 2 reports\n`);
+    const { summary: empty } = await publish({});
+    expect(await runProgram(python, [script, out, 'issues', database])).toBe(
+      `run ${summary.run}: 2 reports\nrun ${empty.run}: 0 reports\n`,
+    );
     const report = `{"id":1,"title":"${title}"}`;
     expect(readDatabase(database, 'parent, id, report')).toEqual({
-      runs: [{ sequence: summary.sequence, run: summary.run }],
+      runs: [summary, empty].map(({ sequence, run }) => ({ sequence, run })),
       reports: [
         { parent: 'a/b', id: '1', report },
         { parent: 'a/c', id: '1', report },
