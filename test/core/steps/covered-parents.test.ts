@@ -96,6 +96,15 @@ describe('the chain of a parent', () => {
     expect((await run(['a', 'b', 'c', 'd'])).begun).toEqual({ a: second, b: first, c: second, d: initial });
   });
 
+  it('begins where the parent was covered before it was skipped', async () => {
+    const { run, watermark } = someExports();
+    await run(['a', 'b']);
+    const first = await watermark();
+    completed((await run(['a', 'b', 'c'], { skipParent: ['b', 'c'] })).end);
+    const second = await watermark();
+    expect((await run(['a', 'b', 'c'])).begun).toEqual({ a: second, b: first, c: initial });
+  });
+
   it('begins so much earlier as the overlap says, by its own coverage', async () => {
     const { run, bench } = someExports({ since: { from: 'watermark', initial, overlapMs: 60_000 } });
     await run(['a']);
