@@ -60,7 +60,8 @@ export function exportPageHandler(
       const deps = { ...common, service: client.describedBy(own.api), store, reportReader, ...limits };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
-      const slices = loop.slices === undefined ? 1 : maxParallel;
+      // The run may get its parents, and with them its slices, in this invocation.
+      const slices = loop.slices === undefined && own.parents === undefined ? 1 : maxParallel;
       const invocation = { remainingMs: getRemainingTimeInMillis(), label, slices };
       using deadline = startInvocationDeadline(invocation, settings, runtime);
       return await exportPage(deps, { loop, execution, retries, maxInFlight, ...deadline });

@@ -65,15 +65,18 @@ it('exports the children of the reports of another export, whose pages ExportPag
     service: { baseUrl, api: described },
     exports: [
       { name: 'repos', size: 2 },
-      { name: 'issues', size: 2, api: ofRepo, parents: { export: 'repos', id: '/id' } },
+      { name: 'issues', size: 2, pagesPerInvocation: 25, api: ofRepo, parents: { export: 'repos', id: '/id' } },
     ],
   };
   const functions = deployedFunctions(aws, settings, { apiKeySecret: undefined });
-  const start = async (name: string) => await execute(functions, { name: `of-${name}`, input: { export: name } });
-  expect((await start('issues')).states).toContain('Skipped');
+  const start = async (name: string) =>
+    await execute(functions, { name: `of-${name}`, input: { export: name }, remainingMs: 400_000 });
+  expect((await execute(functions, { name: 'early', input: { export: 'issues' } })).states).toContain('Skipped');
   const parents = await start('repos');
   const children = await start('issues');
   expect(children).toMatchObject({ status: 'succeeded', output: { pages: 6, reports: 9 } });
+  // The first invocation already leaves time to store pages of as many parents as may be walked at the same time.
+  expect(children.states.filter((state) => state === 'ExportPage').length).toBeGreaterThan(1);
   const { manifest } = children.output as { manifest: string };
   expect(JSON.parse(aws.bucket('bucket').objects.get(manifest)?.body.toString() ?? '')).toMatchObject({
     parents: { export: 'repos', run: (parents.output as { run: string }).run, count: 3 },
