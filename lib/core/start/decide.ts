@@ -267,9 +267,10 @@ function withPages({ begun, open }: RunProgress): readonly number[] {
  * Whether the first pages of a run without a known root may be error documents with status 200. Every real page is then
  * refused, as it has another root, so no slice has a second page.
  */
-function isRootDoubtful({ failures, counts, done, open, documentRoot }: RunProgress): boolean {
+function isRootDoubtful({ failures, counts, done, gone, skipped, open, documentRoot }: RunProgress): boolean {
   const wasRefused = failures.some(({ error }) => error === 'ContractError');
-  const hasSecondPage = done.pages > counts.done || open.some(({ last }) => totalsOf(last).pages > 1);
+  const completeWithPages = counts.done - gone - skipped;
+  const hasSecondPage = done.pages > completeWithPages || open.some(({ last }) => totalsOf(last).pages > 1);
   return wasRefused && !hasSecondPage && documentRoot !== null && counts.count <= maxSlices;
 }
 

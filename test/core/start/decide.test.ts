@@ -9,6 +9,7 @@ import { type Decision, decide, type Facts, type UnfinishedRun } from '../../../
 import { parseStartInput } from '../../../lib/core/start/start-input.ts';
 import {
   aCompletion,
+  anEndEntry,
   anExportDefinition,
   anExportRequest,
   anExportState,
@@ -349,5 +350,25 @@ describe('the state after a start', () => {
       setAside: undefined,
     });
     expect(decided(row)).toMatchObject({ progress: { counts: { done: 1, count: 19 }, totals: { pages: 2 } } });
+  });
+
+  it.each([
+    ['a single page: all begin again, as it may be an error document', 1, { 1: 2, 2: 2 }],
+    ['a second page: none does, as error documents have no cursor', 2, undefined],
+  ])('has slices of which one was refused, one is gone, and one has %s', (_, page, attempts) => {
+    const active = unfinished({ slices: { count: 3, lengthMs: 24 * hour, parallel: 2 } });
+    const slice = (number: number) => sliceOf(active, number);
+    const gone = anEndEntry(aPageEntry({}), { page: 1, reason: 'gone', status: 404, documentRoot: null });
+    const walked = new WalkedSlices(active);
+    walked.set({ slice: slice(1), last: gone });
+    walked.set({ slice: slice(2), last: aPageEntry({ page, nextCursor: null }) });
+    walked.set({ slice: slice(3), last: undefined });
+    const failures = [{ slice: 3, error: 'ContractError', message: 'another root' }];
+    const progress = walked.get({ setAside: [3], failures });
+    const state = stateAfter({
+      state: { active },
+      facts: { unfinished: { kind: 'read', progress, hasKnownRoot: false } },
+    });
+    expect(state.active?.slices?.attempts ?? {}).toEqual(attempts ?? {});
   });
 });
