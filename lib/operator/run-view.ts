@@ -7,6 +7,7 @@ import { msWithoutReports } from '../core/expected-reports.ts';
 import { filterOf } from '../core/filter.ts';
 import {
   asRunId,
+  type ExportedParents,
   type ExportState,
   type Instant,
   type Run,
@@ -18,6 +19,7 @@ import {
   zeroTotals,
 } from '../core/model.ts';
 import type { SliceCounts } from '../core/ports.ts';
+import { parentsOfRun } from '../core/parents/run-parents.ts';
 import { readProgress } from '../core/run-progress.ts';
 import { manifestKey, runFolder, runLocation, runsPrefix, startOf } from '../core/storage/keys.ts';
 import { parentRunOf } from '../core/storage/manifest.ts';
@@ -35,6 +37,9 @@ import type { Incident } from '../aws/step-functions/history.ts';
  */
 export type RunState = 'running' | 'failed' | 'interrupted' | 'completed' | 'empty' | 'damaged' | 'abandoned';
 
+/** A slice that is set aside. `parent` is its value, if it is known. */
+type ViewedSlice = SetAsideSlice & { readonly parent?: string | undefined };
+
 /** A run, regular or bounded, unfinished or ended. What is not known of it is null. */
 export interface RunView extends RunTotals {
   readonly export: string;
@@ -47,7 +52,7 @@ export interface RunView extends RunTotals {
   /** The run of another export whose reports are the parents. Absent: there is none, or it is not known. */
   readonly parentRun?: { readonly export: string; readonly run: string } | undefined;
   /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not completed. */
-  readonly slices: (SliceCounts & { readonly setAside: readonly SetAsideSlice[] }) | null;
+  readonly slices: (SliceCounts & { readonly setAside: readonly ViewedSlice[] }) | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
   /** The service's clock at the request for the first page. */
@@ -358,7 +363,10 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
     until,
     bounded,
     parentRun: parentRunOf(active),
-    slices: active.slices === undefined ? null : { ...progress.counts, setAside: progress.failures },
+    slices:
+      active.slices === undefined
+        ? null
+        : { ...progress.counts, setAside: await withParents(target, active, progress.failures) },
     startedAt,
     lastPageAt: progress.loggedAt,
     request: requestOf(request, filterOf(request, since)),
@@ -366,6 +374,18 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
   });
   if (!withIncident || view.lastIncident !== null) return view;
   return { ...view, lastIncident: (await target.lastIncident?.(execution)) ?? null };
+}
+
+/** The slices with their parents. Of another export, these are in the plan, which is read without settings, too. */
+async function withParents(
+  { definition, store }: Pick<ExportTarget, 'definition' | 'store'>,
+  run: Run,
+  slices: readonly SetAsideSlice[],
+): Promise<readonly ViewedSlice[]> {
+  const { parents = run.parents && ({ export: run.parents.export } as ExportedParents) } = definition;
+  if (parents === undefined) return slices;
+  const parentOf = parentsOfRun({ definition: { parents }, store }, run);
+  return await Promise.all(slices.map(async (slice) => ({ ...slice, parent: (await parentOf(slice))?.id })));
 }
 
 /** The newest run of a state without an unfinished one, from the state alone. */

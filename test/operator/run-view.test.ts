@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
+import { storeLines } from '../../lib/core/parents/coverage.ts';
 import { findRun, readExport } from '../../lib/operator/run-view.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident } from '../../lib/aws/step-functions/history.ts';
@@ -68,6 +69,25 @@ describe('the status of an export', () => {
     bench.running.add(active.execution);
     const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), seconds: 30 };
     expect((await statusOf(bench, 1, waiting)).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
+  });
+
+  it('names the parent of a slice that is set aside: of the settings, or without them, of the plan', async () => {
+    const script: BenchOptions['script'] = ({ parent }) => {
+      if (parent === 'closed') throw new ExportError('RequestRejectedError', 'no');
+      return undefined;
+    };
+    const bench = anExportBench({ script, definition: { parents: { values: ['open', 'closed'] } } });
+    await bench.start();
+    expect((await statusOf(bench)).runs[0]?.slices?.setAside).toMatchObject([{ slice: 2, parent: 'closed' }]);
+
+    const state = await bench.state();
+    const lines = ['a/b', 'c/d'].map((id) => `${JSON.stringify({ id })}\n`);
+    const parents = { export: 'repos', parallel: 1, parts: await storeLines(bench.store, state.export, lines) };
+    const active = state.active && { ...state.active, parents };
+    await bench.log.replaceState({ ...state, version: state.version + 1, active });
+    const withoutSettings = bench.with({ definition: { parents: undefined } });
+    const setAside = async () => (await statusOf(withoutSettings)).runs[0]?.slices?.setAside;
+    expect(await setAside()).toMatchObject([{ slice: 2, parent: 'c/d' }]);
   });
 
   it('finds each run that it lists: those that are published, and an unfinished one', async () => {

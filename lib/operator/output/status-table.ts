@@ -266,8 +266,9 @@ function runDetails(run: RunView, now: number): readonly Detail[] {
     const what = isWait ? `the service sent Retry-After: ${lastIncident.seconds} s` : shortError(lastIncident);
     details.push([isWait ? 'last wait' : 'last error', `${ago(lastIncident.at, now)}: ${what}`, 'yellow']);
   }
-  for (const { slice, error, message } of slices?.setAside ?? []) {
-    details.push([sliceName(slice, slices), `is set aside: ${errorText(error, message)}`]);
+  for (const { slice, parent, error, message } of slices?.setAside ?? []) {
+    const named = parent === undefined ? '' : `(${toPrintable(parent)}) `;
+    details.push([sliceName(slice, slices), `${named}is set aside: ${errorText(error, message)}`]);
   }
   return details;
 }
