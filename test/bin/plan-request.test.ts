@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, runInProcess } from '../support/process/command-line.ts';
+import { aTreeExport } from '../support/export/tree-export.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 
 const key = 'the-key-of-the-service-0123456789';
@@ -46,6 +47,29 @@ describe('report-exporter plan --request', () => {
     expect(await runInProcess(['plan', '--to-end', '--settings', file, '--since', '2026-11-01'], env)).toMatchObject({
       status: 1,
       stderr: expect.stringContaining('Page 5 has a cursor that an earlier page had: 2'),
+    });
+  });
+
+  it('requests the pages of the next parent, if the first one is gone', async () => {
+    const { out, publish, remove } = await aTreeExport();
+    const issues = [1, 2, 3].map((id) => ({ id, title: 'x' }));
+    await publish({ 'a/b': issues, 'a/c': issues });
+    remove('a/b');
+    const plan = async () =>
+      await runInProcess(['plan', 'issues', '--request', '--settings', join(out, 'settings.json'), '--out', out]);
+    const { stdout, ...planned } = await plan();
+    expect(planned).toMatchObject({
+      status: 0,
+      stderr: expect.stringContaining('no longer exists (status 404, when.gone): requesting the next one'),
+    });
+    expect(stdout.match(/GET .*/g)).toEqual([
+      expect.stringContaining('/repos/a/c/issues'),
+      expect.stringContaining('/repos/a/c/issues?start=2'),
+    ]);
+    remove('a/b', 'a/c');
+    expect(await plan()).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('none of the first 2 parents exists (status 404, when.gone)'),
     });
   });
 

@@ -14,10 +14,11 @@ import { httpRequest } from '../../service/client/request.ts';
 import type { Description } from '../../service/api/description.ts';
 import { rateLimitOf } from '../../settings/settings.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
-import { probePage } from '../../service/client/probe-service.ts';
+import { goneError, probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
+import { firstParents } from '../../core/steps/gone-parents.ts';
 import { countEqualPages, maxEqualPages } from '../../core/steps/repeated-cursors.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;
@@ -122,22 +123,22 @@ export async function requestPages(
   const shown: RequestedPage[] = (found.pages = []);
   const pages: SeenPage[] = [];
   const assertAdvances = createRepetitionCheck();
-  // Of parents with one page each, the second request is that of the next parent.
-  const second = await requestOfNextParent(first, parentOf);
+  const parents = followingParents(first, parentOf, notify);
+  const probe = async (asked: PageRequest) => {
+    const request = (found.unanswered = plannedRequest(service, asked));
+    const digest = createHash('sha256');
+    const onChunk = (chunk: Uint8Array) => digest.update(chunk);
+    const probed = await probePage(client, asked, roots, { runtime, notify, onChunk });
+    found.unanswered = undefined;
+    return { asked, request, ...probed, sha256: digest.digest('hex') };
+  };
   let last: SeenPage | undefined;
   let newest: SeenPage | undefined;
   let sum = zeroTotals;
   let firstReports: string | undefined;
   let previous: Parameters<typeof countEqualPages>[1];
   for (let next: PageRequest | undefined = first; next !== undefined;) {
-    const request = (found.unanswered = plannedRequest(service, next));
-    const digest = createHash('sha256');
-    const { received, bytes: size } = await probePage(client, next, roots, {
-      runtime,
-      notify,
-      onChunk: (chunk) => digest.update(chunk),
-    });
-    found.unanswered = undefined;
+    const { asked, request, received, bytes: size, sha256 } = await probeExisting(next, probe, parents);
     if (received.kind === 'end') {
       found.end = { request, status: received.status };
       last = newest;
@@ -145,7 +146,7 @@ export async function requestPages(
       break;
     }
     const page = requestedPage(request, { received, bytes: size }, service.api);
-    const compared = { ...received, sha256: digest.digest('hex') };
+    const compared = { ...received, sha256 };
     const equalPages = countEqualPages(compared, previous);
     previous = { ...compared, equalPages };
     const seen = (newest = { page, equalPages, hints: received.hints() });
@@ -159,22 +160,53 @@ export async function requestPages(
     if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
     if (cursor === null) last = seen;
     else assertAdvances(sum.pages, seen);
-    if (cursor === null) next = mayShow(sum, toEnd) ? second : undefined;
-    else next = isShown(pages, toEnd) ? undefined : { ...next, cursor, label: `page ${sum.pages + 1}` };
+    // Of parents with one page each, the second request is that of the next parent.
+    if (cursor === null) next = mayShow(sum, toEnd) ? await parents.next() : undefined;
+    else next = isShown(pages, toEnd) ? undefined : { ...asked, cursor, label: `page ${sum.pages + 1}` };
   }
   const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
   return { pages, last, proof };
 }
 
+/** Probes a page, or if its parent is gone, that of the next parent. */
+async function probeExisting<Probed extends Awaited<ReturnType<typeof probePage>>>(
+  request: PageRequest,
+  probe: (request: PageRequest) => Promise<Probed>,
+  parents: ReturnType<typeof followingParents>,
+): Promise<Probed> {
+  const probed = await probe(request);
+  const { received } = probed;
+  if (received.kind !== 'end' || received.reason !== 'gone') return probed;
+  return await probeExisting(await parents.afterGone(request, received.status), probe, parents);
+}
+
 const mayShow = ({ pages }: RunTotals, toEnd: boolean): boolean => !toEnd && pages < shownPages;
 const isShown = (pages: readonly SeenPage[], toEnd: boolean): boolean => !toEnd && pages.length === shownPages;
 
-/** The first request of the parent after the first one. */
-async function requestOfNextParent(first: PageRequest, parentOf: ParentOf): Promise<PageRequest | undefined> {
-  const isFirst = first.cursor === null && first.parent === (await parentOf({ slice: 1 }))?.id;
-  const next = isFirst ? await parentOf({ slice: 2 }) : undefined;
-  const { id: parent, also: parentAlso, since = first.since } = next ?? {};
-  return next && { ...first, parent, parentAlso, since, label: 'page 1 of the second parent' };
+/** The first requests of the parents after the first one. */
+function followingParents(first: PageRequest, parentOf: ParentOf, notify: WalkOptions['notify']) {
+  let slice = 1;
+  let gone = 0;
+  const next = async (): Promise<PageRequest | undefined> => {
+    if (first.cursor !== null || first.parent !== (await parentOf({ slice: 1 }))?.id) return undefined;
+    slice += 1;
+    const { id: parent, also: parentAlso, since = first.since } = (await parentOf({ slice })) ?? {};
+    return parent === undefined
+      ? undefined
+      : { ...first, parent, parentAlso, since, label: `page 1 of parent ${slice}` };
+  };
+  return {
+    next,
+    /** @throws RequestRejectedError if no other parent is left, or as many are gone as stop a run */
+    async afterGone({ label }: PageRequest, status: number): Promise<PageRequest> {
+      gone += 1;
+      const following = gone < firstParents ? await next() : undefined;
+      const all = gone === 1 ? `the parent of ${label} no longer exists` : `none of the first ${gone} parents exists`;
+      if (following === undefined) throw goneError(all, status);
+      notify(`The parent of ${label} no longer exists (status ${status}, when.gone): requesting the next one`);
+      return following;
+    },
+  };
 }
 
 /** The rate of the service, as if no other process sent requests. */

@@ -5,7 +5,7 @@ import { createRootCheck, expectedRoot, type RootCheck } from '../../core/docume
 import { ExportError, isExportError } from '../../core/errors.ts';
 import type { Bounds, ExportDefinition } from '../../core/model.ts';
 import type { Parent } from '../../core/parents/plan.ts';
-import type { PageLog, PageRequest, Received, ReportService, Runtime } from '../../core/ports.ts';
+import type { PageLog, PageRequest, ReportService, Runtime } from '../../core/ports.ts';
 import { instantOf, instantSchema } from '../../core/timestamps.ts';
 
 /** The event that has the function of ExportPage request a page. The function touches no state. */
@@ -53,7 +53,7 @@ export async function probeService(
   const ofParent = { parent: parent?.id, parentAlso: parent?.also };
   const page = { request, ...period, begunAt, ...ofParent, cursor: null, label: 'page 1 of the next run' };
   const { received } = await probePage(service, page, roots, { runtime, notify });
-  if (received.kind === 'end') throw new Error(`The service ended the pages before ${page.label}`);
+  if (received.kind === 'end') throw goneError(`the parent of ${page.label} no longer exists`, received.status);
   const { reports, timing } = received;
   return { reports, latencyMs: timing.latencyMs, doubtfulEnd: received.hints().doubtfulEnd };
 }
@@ -84,9 +84,7 @@ export async function probePage(
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      const requested = await requestPage(service, request, roots, onChunk);
-      assertNotGone(requested.received, request);
-      return requested;
+      return await requestPage(service, request, roots, onChunk);
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
@@ -98,15 +96,13 @@ export async function probePage(
   }
 }
 
-/** @throws RequestRejectedError */
-function assertNotGone(received: Received, { label }: PageRequest): void {
-  if (received.kind !== 'end' || received.reason !== 'gone') return;
-  throw new ExportError(
+/** Why nothing is known of an API whose `parents` are all gone. */
+export const goneError = (parents: string, status: number): ExportError =>
+  new ExportError(
     'RequestRejectedError',
-    `Report service says that the parent of ${label} no longer exists (status ${received.status}, when.gone). ` +
-      'A run continues with the other parents. To check the settings, put one first that exists',
+    `Report service says that ${parents} (status ${status}, when.gone). A run continues with the other parents. ` +
+      'If they do exist, correct the request of the export, or when.gone',
   );
-}
 
 async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, onChunk: Waits['onChunk']) {
   const timeout = new AbortController();

@@ -203,6 +203,13 @@ describe('the status of one export on a terminal', () => {
     );
   });
 
+  it('names a parent that is set aside', () => {
+    const setAside = [{ slice: 3, parent: 'a/b', error: 'ContractError', message: 'no XML' }];
+    const slices = { done: 12, count: 64, parents: { gone: 2, skipped: 1 }, setAside };
+    const lines = linesOf(withRuns({ runs: [unfinished({ state: 'failed', slices })] }));
+    expect(lines).toContain('  parent 3      (a/b) is set aside: ContractError: no XML');
+  });
+
   it('fits a terminal of 80 columns: wraps texts but no commands, and leaves out columns of runs', () => {
     const name = 'n'.repeat(40);
     const message = `Report service responded with 503 for page 8 (request ID ${'r'.repeat(20)}). Response: it is down`;

@@ -58,7 +58,7 @@ describe('the check of a service', () => {
     const deps = { definition, parent: { id: 'a' }, service, log: createMemoryLog() };
     const runtime = { now: Date.now, sleep: async () => {} };
     await expect(probeService({ ...deps, runtime }, { since: at('2026-11-01T00:00:00Z') })).rejects.toThrow(
-      'no longer exists (status 404, when.gone). A run continues with the other parents',
+      'the parent of page 1 of the next run no longer exists (status 404, when.gone). A run continues with the other parents',
     );
   });
 

@@ -81,5 +81,7 @@ export async function aTreeExport(format: 'json' | 'ndjson' = 'json') {
     const file = manifest.replace(/manifest\.json$/, issues.bounded ? 'bounded.json' : 'run.json');
     return { repos, issues, summary: JSON.parse(await readFile(file, 'utf8')) as RunSummary };
   };
-  return { out, publish };
+  /** Later requests say that these are gone. */
+  const remove = (...names: readonly string[]): void => void (gone = names);
+  return { out, publish, remove };
 }
