@@ -182,7 +182,10 @@ function nextStep(
   resumable: boolean,
 ): readonly string[] {
   // Where the message names a restart, a resumed run may fail again.
-  return resumable && !message.includes('--restart') ? [resumeAdvice(name, json)] : [];
+  if (!resumable || message.includes('--restart')) return [];
+  const isOfParent = json.slices?.parents !== undefined && / of parent \d/.test(message);
+  const skip = 'To export without this parent, add --skip-parent with its value, which status shows.';
+  return [resumeAdvice(name, json), ...(isOfParent ? [skip] : [])];
 }
 
 const outages: ReadonlySet<string> = new Set<ErrorName>([

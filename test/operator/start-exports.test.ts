@@ -230,6 +230,18 @@ describe('the end of a start', () => {
       ],
     ],
     [
+      'of a parent that fails',
+      { ...seven, slices: { done: 63, count: 64, parents: { gone: 0, skipped: 0 } } },
+      failed({ ...diskFull, message: 'no page 1 of parent 7' }),
+      1,
+      [
+        failedAfter7,
+        '  ConfigurationError: no page 1 of parent 7',
+        '  Correct this, then run again: the run resumes after 7 pages, with 63 of 64 parents done. ' +
+          'To export without this parent, add --skip-parent with its value, which status shows.',
+      ],
+    ],
+    [
       'whose run another execution may have published',
       seven,
       failed({ ...diskFull, error: 'EventBridge.FailedEntry', resumable: false }),
