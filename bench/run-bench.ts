@@ -2,6 +2,7 @@
 
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
+import { measureCoverage } from './coverage/coverage.ts';
 import { finish } from './finish.ts';
 import { floor } from './floor.ts';
 import { functionOfSlices } from './function.ts';
@@ -13,11 +14,15 @@ import { slices } from './slices.ts';
 const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, functionOfSlices, finish];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]
+       npm run bench -- coverage FOLDER [--out FOLDER]
 
 Runs the benchmarks, all of them by default. Run them on an idle machine.
 
 ${benchmarks.map(({ name, title }) => `  ${name.padEnd(12)} ${title}`).join('\n')}
 
+  coverage     how many streams of the Airbyte manifests FOLDER/*/manifest.yaml can be described
+
+  --out DIR   where coverage writes a file for each stream (./coverage)
   --rounds N  rounds in which all contenders of a benchmark take turns (5)
   --quick     one small round, to see that everything works; its figures mean nothing
   --help      prints this help
@@ -26,6 +31,13 @@ ${benchmarks.map(({ name, title }) => `  ${name.padEnd(12)} ${title}`).join('\n'
 const { values, positionals } = parseCommandLine();
 if (values.help) {
   process.stdout.write(help);
+  process.exit(0);
+}
+if (positionals[0] === 'coverage') {
+  const [, folder, ...others] = positionals;
+  if (folder === undefined || others.length > 0) failUsage('coverage needs one folder of manifests.');
+  for (const table of await measureCoverage(folder, values.out, (line) => process.stderr.write(`${line}\n`)))
+    process.stdout.write(`${formatTable(table)}\n`);
   process.exit(0);
 }
 const { quick } = values;
@@ -49,6 +61,7 @@ function parseCommandLine() {
       allowPositionals: true,
       options: {
         rounds: { type: 'string', default: '5' },
+        out: { type: 'string', default: 'coverage' },
         quick: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },

@@ -1,0 +1,199 @@
+/** Authenticators of manifests in our language, and which secret they need. */
+
+import { customName, partOf, scopeWith } from './requests.ts';
+import {
+  evaluateAll,
+  evaluateText,
+  isPlain,
+  Joined,
+  type Plain,
+  Ref,
+  type Scope,
+  textOf,
+  Untranslatable,
+} from './templates.ts';
+
+export interface TranslatedAuth {
+  /** The description, with further headers that have a secret. */
+  readonly withHeaders: (headers: Plain) => Plain;
+  readonly secret: Plain;
+}
+
+/** `hidden` has Refs in the place of secrets, `open` has the secrets. */
+export function translateAuth(nodes: readonly Plain[], hidden: Scope, open: Scope): TranslatedAuth {
+  const all = nodes.map((node) => translateOne(authenticatorOf(node, hidden), hidden, open));
+  if (new Set(all.map(({ withHeaders, secret }) => JSON.stringify([withHeaders({}), secret]))).size > 1)
+    throw new Untranslatable('parents with other credentials');
+  return all[0] as TranslatedAuth;
+}
+
+/** Of several, the first that has the key in a header: a user may choose. */
+export function authenticatorOf(stream: Plain, scope: Scope): Plain | undefined {
+  const requester = partOf(stream.retriever, 'requester');
+  const { authenticator } = requester;
+  if (!isPlain(authenticator)) return undefined;
+  if (authenticator.type !== 'SelectiveAuthenticator') return authenticator;
+  const options = Object.values(authenticator.authenticators as Plain) as readonly Plain[];
+  const fits = (option: Plain): boolean => {
+    try {
+      translateOne(option, scope, scope).withHeaders({});
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return options.find(fits) ?? options[0];
+}
+
+function translateOne(authenticator: Plain | undefined, hidden: Scope, open: Scope): TranslatedAuth {
+  if (authenticator === undefined || authenticator.type === 'NoAuth') return keyAuth({}, open);
+  const custom = customName(authenticator);
+  if (custom !== undefined) throw new Untranslatable(`custom Python component: ${custom}`);
+  // Some connectors do not say that a setting is a secret.
+  const scope = scopeWith(authenticator, { ...hidden, config: hideAll(hidden.config) });
+  const text = (value: unknown) => secretText(evaluateAll(value, scope));
+  switch (authenticator.type) {
+    case 'BearerAuthenticator':
+      return keyAuth({ Authorization: `Bearer ${text(authenticator.api_token)}` }, open);
+    case 'ApiKeyAuthenticator':
+      return keyAuth({ [headerOf(authenticator, scope)]: text(authenticator.api_token) }, open);
+    case 'BasicHttpAuthenticator': {
+      const real = scopeWith(authenticator, open);
+      const part = (value: unknown) => textOf(evaluateAll(value ?? '', real) ?? undefined);
+      const secret = { user: part(authenticator.username), password: part(authenticator.password) };
+      return fixedAuth({ kind: 'basic' }, secret);
+    }
+    case 'OAuthAuthenticator':
+      return oauth(authenticator, scopeWith(authenticator, open));
+    case 'SessionTokenAuthenticator':
+      return login(authenticator, scope, open);
+    default:
+      throw new Untranslatable(`credentials: ${String(authenticator.type)}`);
+  }
+}
+
+/** Refs in the place of all texts. */
+function hideAll(config: unknown, name = ''): unknown {
+  if (!isPlain(config)) return typeof config === 'string' ? new Ref('secret', [name]) : config;
+  return Object.fromEntries(Object.entries(config).map(([each, value]) => [each, hideAll(value, each)]));
+}
+
+/** The header of a key. */
+function headerOf({ header, inject_into: option }: Plain, scope: Scope): string {
+  if (header !== undefined) return String(evaluateText(textOf(header), scope));
+  const { inject_into: place, field_name: name } = (option ?? {}) as Plain;
+  if (place === 'request_parameter') throw new Untranslatable('a secret in the URL');
+  if (place !== 'header') throw new Untranslatable('a secret in the body');
+  return String(evaluateText(String(name), scope));
+}
+
+/** A text with placeholders for secrets. */
+function secretText(value: unknown): string {
+  if (value instanceof Joined) return value.parts.map(secretText).join('');
+  if (value instanceof Ref) return `{secret.${String(value.path[0])}}`;
+  return textOf(value ?? undefined);
+}
+
+function keyAuth(send: Plain, { config }: Scope): TranslatedAuth {
+  return {
+    withHeaders: (headers) => {
+      const all = { ...send, ...headers };
+      const [constant] = Object.entries(all).filter(([, text]) => !String(text).includes('{secret'));
+      if (constant !== undefined) throw new Untranslatable('a key that the manifest has');
+      return Object.keys(all).length === 0 ? { kind: 'none' } : { kind: 'key', send: all };
+    },
+    secret: flatten(config),
+  };
+}
+
+/** Every setting that is a text, by its name. */
+function flatten(config: unknown): Plain {
+  if (!isPlain(config)) return {};
+  return Object.entries(config).reduce<Plain>(
+    (all, [name, value]) => (isPlain(value) ? { ...all, ...flatten(value) } : { ...all, [name]: textOf(value) }),
+    {},
+  );
+}
+
+function fixedAuth(auth: Plain, secret: Plain): TranslatedAuth {
+  return {
+    withHeaders: (headers) => {
+      if (Object.keys(headers).length > 0) throw new Untranslatable('a secret beside a token');
+      return auth;
+    },
+    secret,
+  };
+}
+
+function oauth(authenticator: Plain, scope: Scope): TranslatedAuth {
+  const value = (name: string) => {
+    const given = authenticator[name];
+    return given === undefined ? undefined : evaluateAll(given, scope);
+  };
+  const grant = value('grant_type') ?? 'refresh_token';
+  if (grant !== 'refresh_token' && grant !== 'client_credentials')
+    throw new Untranslatable(`the OAuth grant ${textOf(grant)}`);
+  const url = textOf(value('token_refresh_endpoint'));
+  if (!url.startsWith('https:')) throw new Untranslatable('an OAuth token that is never renewed');
+  if ((value('access_token_name') ?? 'access_token') !== 'access_token')
+    throw new Untranslatable('an OAuth token under another name');
+  const scopes = value('scopes');
+  const given = value('refresh_request_body');
+  // The fields of the grant take precedence over these.
+  const own = new Set(['grant_type', 'client_id', 'client_secret', 'refresh_token', 'scopes']);
+  const parameters = Object.fromEntries(Object.entries(isPlain(given) ? given : {}).filter(([name]) => !own.has(name)));
+  const headers = value('refresh_request_headers');
+  const isBasic = isPlain(headers) && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
+  const auth = {
+    kind: 'oauth2',
+    ...(grant === 'refresh_token' ? { grant } : {}),
+    tokenUrl: url,
+    clientId: textOf(value('client_id')),
+    clientAuthentication: isBasic ? 'basic' : 'body',
+    ...(Array.isArray(scopes) && scopes.length > 0 ? { scope: scopes.map(textOf).join(' ') } : {}),
+    ...(Object.keys(parameters).length > 0 ? { parameters: texts(parameters) } : {}),
+  };
+  const secret = {
+    client_secret: textOf(value('client_secret')),
+    ...(grant === 'refresh_token' ? { refresh_token: textOf(value('refresh_token')) } : {}),
+  };
+  return fixedAuth(auth, secret);
+}
+
+const texts = (fields: Plain): Plain =>
+  Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, textOf(value)]));
+
+const text = (value: unknown, scope: Scope): string => textOf(evaluateAll(value ?? '', scope));
+
+/** A token for a login, which is a request of its own. */
+function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth {
+  const { login_requester: requester, session_token_path: path, request_authentication: use } = authenticator;
+  const {
+    url_base: base,
+    path: loginPath,
+    request_body_json: body,
+    request_body_data: form,
+    http_method: method,
+  } = requester as Plain;
+  const real = scopeWith(requester as Plain, open);
+  const full = `${text(base, real).replace(/\/+$/, '')}/${text(loginPath, real).replace(/^\/+/, '')}`;
+  if (!URL.canParse(full)) throw new Untranslatable('a URL that is none');
+  if (method !== 'POST') throw new Untranslatable('a login that is no POST');
+  const { type, inject_into: option } = use as Plain;
+  const { inject_into: place, field_name: name } = (option ?? {}) as Plain;
+  if (type !== 'Bearer' && place !== 'header') throw new Untranslatable('a secret in the URL');
+  const send = type === 'Bearer' ? { Authorization: 'Bearer {token}' } : { [String(name)]: '{token}' };
+  const fields = (given: unknown) =>
+    Object.fromEntries(
+      Object.entries(evaluateAll(given, scope) as Plain).map(([key, value]) => [key, secretText(value)]),
+    );
+  const auth = {
+    kind: 'login',
+    path: new URL(full).pathname,
+    ...(isPlain(body) ? { body: fields(body) } : {}),
+    ...(isPlain(form) ? { form: fields(form) } : {}),
+    token: `/${(path as readonly string[]).join('/')}`,
+    send,
+  };
+  return fixedAuth(auth, flatten(open.config));
+}

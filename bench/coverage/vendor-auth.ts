@@ -1,0 +1,93 @@
+/** How the API of a manifest issues tokens, and which headers prove who asks. */
+
+import type { VendorRequest, VendorResponse } from './vendor.ts';
+import { evaluateAll, evaluateText, isPlain, type Plain, type Scope, textOf } from './templates.ts';
+import { scopeWith } from './requests.ts';
+
+const issued = 'a-token-that-the-vendor-issued';
+
+const json = (status: number, document: unknown): VendorResponse => ({
+  status,
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(document),
+});
+
+/** The response to a request for a token, or to one without credentials; undefined for others. */
+export function tokenResponse(
+  authenticator: Plain | undefined,
+  request: VendorRequest,
+  outer: Scope,
+): VendorResponse | undefined {
+  if (authenticator === undefined) return undefined;
+  const scope = scopeWith(authenticator, outer);
+  const path = request.target.split('?')[0];
+  const text = (value: unknown) => textOf(evaluateAll(value ?? '', scope) ?? undefined);
+  if (authenticator.type === 'OAuthAuthenticator') {
+    if (path === new URL(text(authenticator.token_refresh_endpoint)).pathname && request.method === 'POST') {
+      const problem = problemOfGrant(authenticator, request, text);
+      if (problem !== undefined) return json(401, { error: problem });
+      return json(200, { access_token: issued, [text(authenticator.expires_in_name ?? 'expires_in')]: 3_600 });
+    }
+  }
+  if (authenticator.type === 'SessionTokenAuthenticator') {
+    const { login_requester: requester, session_token_path: place } = authenticator;
+    const { url_base: base, path: loginPath, request_body_json: body } = requester as Plain;
+    const url = new URL(`${text(base).replace(/\/+$/, '')}/${text(loginPath).replace(/^\/+/, '')}`);
+    if (path === url.pathname && request.method === 'POST') {
+      const isRight = body === undefined || request.body === JSON.stringify(evaluateAll(body, scope));
+      if (!isRight) return json(401, { error: 'The login is another one' });
+      return json(
+        200,
+        (place as readonly string[]).reduceRight<unknown>((inner, name) => ({ [name]: inner }), issued),
+      );
+    }
+  }
+  for (const [name, value] of Object.entries(headersOf(authenticator, scope, text))) {
+    if (request.headers[name.toLowerCase()] !== value) return json(401, { error: `The header ${name} is another one` });
+  }
+  return undefined;
+}
+
+function problemOfGrant(
+  authenticator: Plain,
+  { body, headers }: VendorRequest,
+  text: (value: unknown) => string,
+): string | undefined {
+  const form = new URLSearchParams(body);
+  const isBasic =
+    isPlain(authenticator.refresh_request_headers) &&
+    Object.keys(authenticator.refresh_request_headers).some((name) => name.toLowerCase() === 'authorization');
+  const grant = text(authenticator.grant_type ?? 'refresh_token');
+  if (form.get('grant_type') !== grant) return 'The grant is another one';
+  if (grant === 'refresh_token' && form.get('refresh_token') !== text(authenticator.refresh_token))
+    return 'The refresh token is another one';
+  const [id, secret] = [text(authenticator.client_id), text(authenticator.client_secret)];
+  if (isBasic) return headers.authorization?.startsWith('Basic ') === true ? undefined : 'The client is another one';
+  return form.get('client_id') === id && form.get('client_secret') === secret ? undefined : 'The client is another one';
+}
+
+function headersOf(authenticator: Plain, scope: Scope, text: (value: unknown) => string): Record<string, string> {
+  switch (authenticator.type) {
+    case 'BearerAuthenticator':
+      return { authorization: `Bearer ${text(authenticator.api_token)}` };
+    case 'OAuthAuthenticator':
+      return { authorization: `Bearer ${issued}` };
+    case 'BasicHttpAuthenticator':
+      return {
+        authorization: `Basic ${Buffer.from(`${text(authenticator.username)}:${text(authenticator.password)}`).toString('base64')}`,
+      };
+    case 'ApiKeyAuthenticator': {
+      const option = (authenticator.inject_into ?? {}) as Plain;
+      const name = String(evaluateText(String(authenticator.header ?? option.field_name), scope));
+      return { [name]: text(authenticator.api_token) };
+    }
+    case 'SessionTokenAuthenticator': {
+      const { type, inject_into: option } = authenticator.request_authentication as Plain;
+      return type === 'Bearer'
+        ? { authorization: `Bearer ${issued}` }
+        : { [String((option as Plain).field_name)]: issued };
+    }
+    default:
+      return {};
+  }
+}

@@ -1,0 +1,227 @@
+/** The translator of `npm run bench -- coverage`, with small manifests, and what its runs find wrong. */
+
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { type ManifestStream, streamsOf } from '../../bench/coverage/manifest.ts';
+import { findFailure, startVendors } from '../../bench/coverage/measure.ts';
+import { translate, type Translation } from '../../bench/coverage/translate.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const tickets = `
+definitions:
+  requester:
+    type: HttpRequester
+    url_base: https://{{ config['subdomain'] }}.vendor.example/v1/
+    path: "{{ parameters['path'] }}"
+    http_method: GET
+    request_parameters: { sort: id, limit: "{{ config.page_size }}" }
+    authenticator: { type: BearerAuthenticator, api_token: "{{ config['token'] }}" }
+streams:
+  - type: DeclarativeStream
+    $parameters: { name: tickets, path: /tickets }
+    retriever:
+      type: SimpleRetriever
+      requester: { $ref: "#/definitions/requester" }
+      record_selector: { type: RecordSelector, extractor: { type: DpathExtractor, field_path: [data, items] } }
+      paginator:
+        type: DefaultPaginator
+        page_token_option: { type: RequestOption, inject_into: request_parameter, field_name: after }
+        pagination_strategy:
+          type: CursorPagination
+          cursor_value: "{{ response.get('meta', {}).get('next') }}"
+          stop_condition: "{{ not response.meta.has_more }}"
+    incremental_sync:
+      type: DatetimeBasedCursor
+      cursor_field: updated_at
+      datetime_format: "%Y-%m-%d"
+      cursor_granularity: P1D
+      start_datetime: "{{ config['start_date'] }}"
+      start_time_option: { type: RequestOption, inject_into: request_parameter, field_name: from }
+      end_time_option: { type: RequestOption, inject_into: request_parameter, field_name: to }
+spec:
+  connection_specification:
+    properties:
+      subdomain: { type: string, examples: [acme] }
+      token: { type: string, airbyte_secret: true }
+      page_size: { type: integer, default: 50 }
+      start_date: { type: string, format: date-time }
+`;
+
+const ticketsSettings = {
+  services: {
+    vendor: {
+      baseUrl: 'https://acme.vendor.example',
+      api: { auth: { kind: 'key', send: { Authorization: 'Bearer {secret.token}' } } },
+    },
+  },
+  exports: [
+    {
+      name: '0-tickets',
+      since: { initial: '2026-11-01T00:00:00Z' },
+      api: {
+        request: { path: '/v1/tickets', query: { sort: 'id', limit: '50', from: '{since}', to: '{until-1}' } },
+        dates: { form: 'yyyy-MM-dd', zone: 'UTC' },
+        next: { from: 'body', at: '/meta/next', to: { query: 'after' } },
+        last: { at: '/meta/has_more', is: false },
+        page: { format: 'json', reports: '/data/items/*' },
+      },
+    },
+  ],
+};
+
+/** A stream without pages, with these lines in its retriever and its requester. */
+const single = (retriever: string, requester = '', after = '') => `
+definitions:
+  stream:
+    type: DeclarativeStream
+    name: things
+    retriever:
+      type: SimpleRetriever
+      requester: { type: HttpRequester, url_base: "https://vendor.example", path: /things, ${requester} }
+      record_selector: { type: RecordSelector, extractor: { type: DpathExtractor, field_path: [things] } }
+${retriever}
+streams:
+  - $ref: "#/definitions/stream"
+${after}`;
+
+const paginator = (
+  strategy: string,
+  option = 'type: RequestOption, inject_into: request_parameter, field_name: page',
+) => `
+      paginator:
+        type: DefaultPaginator
+        page_token_option: { ${option} }
+        pagination_strategy: { ${strategy} }`;
+
+const comments = `
+  - type: DeclarativeStream
+    name: comments
+    retriever:
+      type: SimpleRetriever
+      requester:
+        type: HttpRequester
+        url_base: https://vendor.example
+        path: "/things/{{ stream_partition.thing }}/comments"
+      record_selector: { type: RecordSelector, extractor: { type: DpathExtractor, field_path: [] } }
+      partition_router:
+        type: SubstreamPartitionRouter
+        parent_stream_configs:
+          - { parent_key: id, partition_field: thing, stream: { $ref: "#/definitions/stream" } }`;
+
+const lastOf = (manifest: string): ManifestStream => streamsOf('source-vendor', manifest).at(-1) as ManifestStream;
+
+function translated(manifest: string): Translation {
+  const outcome = translate(lastOf(manifest));
+  if (!('translation' in outcome)) throw new Error(outcome.reasons.join());
+  return outcome.translation;
+}
+
+async function failureOf(
+  manifest: string,
+  translation: Translation = translated(manifest),
+): Promise<string | undefined> {
+  await using vendors = await startVendors();
+  await using directory = await temporaryDirectory();
+  return await findFailure(lastOf(manifest), translation, { vendors, out: join(directory.path, 'run') });
+}
+
+/** A description with another API of its last export. */
+const withApi = ({ settings, ...others }: Translation, api: object): Translation => {
+  const [last, ...before] = settings.exports.toReversed();
+  const changed = { ...last, name: last?.name ?? '', api: { ...(last?.api as object), ...api } };
+  return { ...others, settings: { ...settings, exports: [...before.toReversed(), changed] } };
+};
+
+it('translates references, parameters, settings, dates, a cursor and a flag', async () => {
+  expect(translated(tickets)).toMatchObject({ settings: ticketsSettings, secret: { token: 'a-token' } });
+  expect(await failureOf(tickets)).toBeUndefined();
+});
+
+it('translates parents to those of another export', async () => {
+  const manifest = single(
+    paginator('type: CursorPagination, cursor_value: "{{ response.next }}"', 'type: RequestPath'),
+    '',
+    comments,
+  );
+  expect(translated(manifest).settings.exports).toMatchObject([
+    { name: '0-things', api: { next: { from: 'body', at: '/next', to: 'url' } } },
+    {
+      name: '1-comments',
+      parents: { export: '0-things', id: '/id' },
+      api: { request: { path: '/things/{parent}/comments' }, next: { from: 'none' } },
+    },
+  ]);
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+it.each([
+  ["cursor_value: \"{{ headers['link']['next']['url'] }}\"", { from: 'link' }, undefined],
+  ['cursor_value: "{{ headers[\'X-Next\'] }}"', { from: 'header', at: 'X-Next', to: { query: 'page' } }, undefined],
+  [
+    'cursor_value: "{{ last_record[\'key\'] }}", stop_condition: "{{ last_page_size == 0 }}"',
+    { from: 'report', at: '/key', to: { query: 'page' } },
+    { reports: 0 },
+  ],
+  [
+    'cursor_value: "{{ response.next if response.more else None }}"',
+    { from: 'body', at: '/next', to: { query: 'page' } },
+    { at: '/more', is: false },
+  ],
+  [
+    'cursor_value: "{{ response.next | regex_search(\'page=([^&]+)\') }}"',
+    { from: 'body', at: '/next', to: { query: '*' } },
+    undefined,
+  ],
+])('translates pages with %s', async (strategy, next, last) => {
+  const option = 'link' === next.from ? 'type: RequestPath' : undefined;
+  const manifest = single(paginator(`type: CursorPagination, ${strategy}`, option));
+  expect(translated(manifest).settings.exports.at(-1)?.api).toMatchObject({ next, ...(last && { last }) });
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+it.each([
+  [
+    single(paginator('type: PageIncrement, page_size: 10')),
+    ['counted pages of everything, without a total (not built)'],
+  ],
+  [single('', 'request_parameters: { key: "{{ config[\'api_key\'] }}" }'), ['a secret in the URL']],
+  [
+    single('', 'authenticator: { type: CustomAuthenticator, class_name: some.Login }'),
+    ['custom Python component: Login'],
+  ],
+  [
+    single(paginator('type: CursorPagination, cursor_value: "{{ response.page + 1 }}"')),
+    ['a cursor that is calculated'],
+  ],
+  [
+    single(
+      paginator('type: CursorPagination, cursor_value: "{{ response.c }}", stop_condition: "{{ last_page_size < 9 }}"'),
+    ),
+    ['an end at a short page'],
+  ],
+  [single('      decoder: { type: XmlDecoder }'), ['responses of a XmlDecoder']],
+  ['streams: [{ type: DeclarativeStream, retriever: { type: AsyncRetriever } }]', ['reports of jobs (not built)']],
+])('names the reason why a stream is not described, %#', (manifest, reasons) => {
+  expect(translate(lastOf(manifest)).reasons).toEqual(reasons);
+});
+
+it.each([
+  [
+    'a parameter is missing',
+    { request: { path: '/v1/tickets', query: { from: '{since}' } } },
+    /^pages: refused GET .* query: /,
+  ],
+  ['the list is another one', { page: { format: 'json', reports: '/data/*' } }, /^pages: .*ContractError/],
+  ['the next page is ignored', { next: { from: 'none' }, last: null }, /^pages: 2 records, not 6/],
+  ['the settings refuse it', { page: { format: 'json' } }, /^refused by the settings: /],
+])('does not count a description if %s', async (_, api, failure) => {
+  const { last: _last, ...rest } = ticketsSettings.exports[0]?.api ?? {};
+  const changed = withApi(translated(tickets), 'last' in api ? { ...rest, ...api, last: undefined } : api);
+  expect(await failureOf(tickets, changed)).toMatch(failure);
+});
+
+it('does not count a description that takes an error document for the last page', async () => {
+  const manifest = single('');
+  const lenient = withApi(translated(manifest), { page: { format: 'bytes', types: ['application/json'] } });
+  expect(await failureOf(manifest, lenient)).toBe('error on page 1: published an error document');
+});
