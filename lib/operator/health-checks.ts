@@ -282,6 +282,12 @@ async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
 }
 
 function pageOutcome(received: string, page: ProbeResult, place: string): Outcome {
+  if ('goneStatus' in page) {
+    return warning(
+      `${received} status ${page.goneStatus}${place}: the first parent no longer exists (when.gone), and no other was requested`,
+      'if it does exist, correct the request of the export, or when.gone',
+    );
+  }
   const { reports, latencyMs, doubtfulEnd } = page;
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
   const text = `${received} a valid page${content} after ${latencyMs} ms${place}; it was not stored`;

@@ -50,7 +50,7 @@ describe('report-exporter plan --request', () => {
     });
   });
 
-  it('requests the pages of the next parent, if the first one is gone', async () => {
+  it('requests the pages of the next parent, if the first one is gone, of which doctor warns', async () => {
     const { out, publish, remove } = await aTreeExport();
     const issues = [1, 2, 3].map((id) => ({ id, title: 'x' }));
     await publish({ 'a/b': issues, 'a/c': issues });
@@ -66,6 +66,9 @@ describe('report-exporter plan --request', () => {
       expect.stringContaining('/repos/a/c/issues'),
       expect.stringContaining('/repos/a/c/issues?start=2'),
     ]);
+    const doctor = await runInProcess(['doctor', 'issues', '--settings', join(out, 'settings.json'), '--out', out]);
+    expect(doctor.status).toBe(0);
+    expect(doctor.stdout).toMatch(/! service +.* returned status 404: the first parent no longer exists \(when.gone\)/);
     remove('a/b', 'a/c');
     expect(await plan()).toMatchObject({
       status: 1,

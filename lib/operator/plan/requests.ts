@@ -14,7 +14,7 @@ import { httpRequest } from '../../service/client/request.ts';
 import type { Description } from '../../service/api/description.ts';
 import { rateLimitOf } from '../../settings/settings.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
-import { goneError, probePage } from '../../service/client/probe-service.ts';
+import { probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
@@ -208,6 +208,14 @@ function followingParents(first: PageRequest, parentOf: ParentOf, notify: WalkOp
     },
   };
 }
+
+/** Why nothing is known of an API whose `parents` are all gone. */
+const goneError = (parents: string, status: number): ExportError =>
+  new ExportError(
+    'RequestRejectedError',
+    `Report service says that ${parents} (status ${status}, when.gone). A run continues with the other parents. ` +
+      'If they do exist, correct the request of the export, or when.gone',
+  );
 
 /** The rate of the service, as if no other process sent requests. */
 function rateOf({ settings }: Pick<DeployedService, 'settings'>, runtime: Runtime): RequestRate | undefined {

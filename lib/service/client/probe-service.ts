@@ -15,15 +15,19 @@ export interface ProbeEvent {
   readonly probe: z.infer<typeof probeSchema>;
 }
 
-export const probeResultSchema = z.object({
-  /** The number of reports on the page; null if they are not counted. */
-  reports: z.nullable(z.number()),
-  /** From the request to the response headers, in milliseconds. */
-  latencyMs: z.number(),
-  /** What contradicts that the page is the last one. Absent: nothing does. */
-  doubtfulEnd: z.optional(z.string()),
-});
-export type ProbeResult = Readonly<z.infer<typeof probeResultSchema>>;
+export const probeResultSchema = z.union([
+  z.object({
+    /** The number of reports on the page; null if they are not counted. */
+    reports: z.nullable(z.number()),
+    /** From the request to the response headers, in milliseconds. */
+    latencyMs: z.number(),
+    /** What contradicts that the page is the last one. Absent: nothing does. */
+    doubtfulEnd: z.optional(z.string()),
+  }),
+  /** The status of the response that says that the parent no longer exists, so that no page was seen. */
+  z.object({ goneStatus: z.number() }),
+]);
+export type ProbeResult = z.infer<typeof probeResultSchema>;
 
 interface ProbeDependencies {
   readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot'>;
@@ -53,7 +57,7 @@ export async function probeService(
   const ofParent = { parent: parent?.id, parentAlso: parent?.also };
   const page = { request, ...period, begunAt, ...ofParent, cursor: null, label: 'page 1 of the next run' };
   const { received } = await probePage(service, page, roots, { runtime, notify });
-  if (received.kind === 'end') throw goneError(`the parent of ${page.label} no longer exists`, received.status);
+  if (received.kind === 'end') return { goneStatus: received.status };
   const { reports, timing } = received;
   return { reports, latencyMs: timing.latencyMs, doubtfulEnd: received.hints().doubtfulEnd };
 }
@@ -95,14 +99,6 @@ export async function probePage(
     }
   }
 }
-
-/** Why nothing is known of an API whose `parents` are all gone. */
-export const goneError = (parents: string, status: number): ExportError =>
-  new ExportError(
-    'RequestRejectedError',
-    `Report service says that ${parents} (status ${status}, when.gone). A run continues with the other parents. ` +
-      'If they do exist, correct the request of the export, or when.gone',
-  );
 
 async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, onChunk: Waits['onChunk']) {
   const timeout = new AbortController();
