@@ -88,6 +88,7 @@ describe('values of reports', () => {
       ['2', 'b', 'c', null],
     ]);
     expect(await read({ format: 'csv', delimiter: ';' }, 'a;b\n1;2', ['b'])).toEqual([['2']]);
+    expect(await read(csv, 'id\n""\n1\n\n', ['id'])).toEqual([[''], ['1']]);
     await expect(read(csv, 'id,id\n1,2\n', ['id'])).rejects.toThrow('there are two columns id');
   });
 });

@@ -8,6 +8,8 @@ export function csvReports(delimiter = ',', columns: readonly string[], onReport
   let isQuoted = false;
   /** Whether the character before was a quote in quoted text: it ends the text, unless another one follows. */
   let afterQuote = false;
+  /** Whether the line has a quote. Then it is not blank, even if its only field is empty. */
+  let hasQuote = false;
   let places: readonly number[] | undefined;
   let problem: string | undefined;
 
@@ -17,7 +19,8 @@ export function csvReports(delimiter = ',', columns: readonly string[], onReport
   };
   const endRow = (): void => {
     // A blank line may follow the last row.
-    if (row.length === 0 && field === '') return;
+    if (row.length === 0 && field === '' && !hasQuote) return;
+    hasQuote = false;
     endField();
     if (places !== undefined) onReport(places.map((place) => textAt(row, place)));
     else {
@@ -37,7 +40,7 @@ export function csvReports(delimiter = ',', columns: readonly string[], onReport
   };
   const readCharacter = (character: string): void => {
     if (isQuoted && readQuoted(character)) return;
-    if (character === '"') isQuoted = true;
+    if (character === '"') isQuoted = hasQuote = true;
     else if (character === delimiter) endField();
     else if (character === '\n') endRow();
     else if (character !== '\r') field += character;
