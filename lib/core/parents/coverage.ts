@@ -65,9 +65,8 @@ function coveredLine(
   },
 ): string | undefined {
   const { covered } = parent;
-  const { initial, isSinceNamed } = run.rules;
-  const mayLeaveGap = isSinceNamed === true && (covered ?? initial) !== undefined;
-  const leavesGap = mayLeaveGap && epochMsOf(run.since) > epochMsOf(sinceOf(covered, run.rules));
+  const { isSinceNamed } = run.rules;
+  const leavesGap = isSinceNamed === true && epochMsOf(run.since) > epochMsOf(sinceOf(covered, run.rules));
   const until = isWalked && !leavesGap && isLater(reached, covered) ? reached : covered;
   return until === undefined ? undefined : lineOf(parent, until);
 }
@@ -94,11 +93,14 @@ export async function readCoverage(
     return covered;
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
-    if (run.parents?.coverage?.isSinceNamed) return new Map();
+    const { isSinceNamed, initial } = run.parents?.coverage ?? {};
+    if (isSinceNamed) return new Map();
+    // From a later one on, no parent would be covered.
+    const firstSince = initial ?? instantOf(0);
     throw new ExportError(
       'ConfigurationError',
       `It is not known how far the parents of export ${run.export} are covered: ${error.message.replace(/\. Restore.*$/s, '')}. ` +
-        'Restore it from a bucket version or a backup. Or start with --restart and --since: all parents are requested from there',
+        `Restore it from a bucket version or a backup. Or start with --restart and --since ${firstSince}: all parents are requested from there`,
       { cause: error },
     );
   }

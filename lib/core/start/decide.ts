@@ -11,7 +11,15 @@ import { exportedBy, isBounded } from '../bounded-runs.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
-import { type ExportDefinition, type ExportState, type Parents, type Run, type RunSlices, totalsOf } from '../model.ts';
+import {
+  type ExportDefinition,
+  type ExportState,
+  type Instant,
+  type Parents,
+  type Run,
+  type RunSlices,
+  totalsOf,
+} from '../model.ts';
 import { exportedParents } from '../parents/run-parents.ts';
 import type { Executions } from '../ports.ts';
 import { generationOf, noProgress, type OpenSlice, type RunProgress, WalkedSlices } from '../run-progress.ts';
@@ -351,7 +359,10 @@ function newRunOf(
     lagMs,
     ...(parents === undefined
       ? { slices: chooseSlices(period, chosen, dates, state.lastCompleted) }
-      : chainsOfParents(definition, parents, { parallel: chosen.parallel, isSinceNamed })),
+      : chainsOfParents(definition, parents, {
+          parallel: chosen.parallel,
+          named: isSinceNamed ? { since, watermark: state.watermark } : undefined,
+        })),
     request,
     compression,
     startedBy: execution,
@@ -366,16 +377,38 @@ function newRunOf(
 function chainsOfParents(
   definition: ExportDefinition,
   parents: Parents,
-  { parallel, isSinceNamed }: { readonly parallel: number; readonly isSinceNamed: boolean },
+  { parallel, named }: { readonly parallel: number; readonly named: NamedSince | undefined },
 ): Pick<Run, 'slices' | 'parents'> {
   if ('values' in parents) return { slices: { count: parents.values.length, parallel } };
   const { export: name, run, hasCoverage } = parents;
   const { since } = definition;
   const isCovered = hasCoverage && since.from === 'watermark' && !isBounded(definition);
   const coverage = isCovered
-    ? { overlapMs: since.overlapMs, initial: since.initial, isSinceNamed: isSinceNamed ? (true as const) : undefined }
+    ? {
+        overlapMs: since.overlapMs,
+        initial: named === undefined ? since.initial : firstSince(definition, since.initial, named),
+        isSinceNamed: named && (true as const),
+      }
     : undefined;
   return { parents: { export: name, run, isNamed: run === undefined ? undefined : true, parallel, coverage } };
+}
+
+/** The `since` that a start names, and the watermark before. */
+interface NamedSince extends Pick<Run, 'since'> {
+  readonly watermark: ExportState['watermark'];
+}
+
+/**
+ * Where the first run begins, for parents without coverage. Without a watermark that applies, the start says it. But a
+ * first run that begins after `since.initial` leaves a gap.
+ */
+function firstSince(
+  { request }: Pick<ExportDefinition, 'request'>,
+  initial: Instant | undefined,
+  { since, watermark }: NamedSince,
+): Instant | undefined {
+  if (watermark === undefined) return initial ?? since;
+  return selectsSame(watermark, request) ? initial : since;
 }
 
 /**

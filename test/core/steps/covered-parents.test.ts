@@ -5,7 +5,7 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, ExportedParents } from '../../../lib/core/model.ts';
 import type { Received, ReportService } from '../../../lib/core/ports.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest } from '../../support/builders.ts';
 import { anExportBench, completed, failed } from '../../support/export/export-bench.ts';
 import type { Script } from '../../support/export/scripted-service.ts';
 
@@ -127,6 +127,25 @@ describe('the chain of a parent', () => {
     expect((await run(['a', 'b', 'c'])).begun).toEqual({ a: third, b: first, c: initial });
   });
 
+  it('is not covered by a start that says where, if the parent is new and not in the first run', async () => {
+    const { run, watermark } = someExports({ since: { from: 'watermark', overlapMs: 0 } });
+    const [first, later] = ['2026-11-01T00:00:00Z', '2026-11-02T00:00:00Z'];
+    expect((await run(['a'], { since: first })).begun).toEqual({ a: first });
+    expect((await run(['a', 'b'], { since: later })).begun).toEqual({ a: later, b: later });
+    const second = await watermark();
+    expect((await run(['a', 'b'])).begun).toEqual({ a: second, b: '1970-01-01T00:00:00Z' });
+  });
+
+  it('begins at the watermark of another filter that a start has begun', async () => {
+    const { run, bench, watermark } = someExports();
+    await run(['a']);
+    Object.assign(bench.deps.definition, { request: anExportRequest({ filter: { other: 1 } }) });
+    const since = '2026-11-10T00:00:00Z';
+    expect((await run(['a'], { since })).begun).toEqual({ a: since });
+    const second = await watermark();
+    expect((await run(['a', 'b'])).begun).toEqual({ a: second, b: initial });
+  });
+
   it('keeps its beginning when the run is resumed, and moves nothing before the run is complete', async () => {
     const { run, bench, watermark } = someExports();
     await run(['a', 'b']);
@@ -158,7 +177,7 @@ describe('a coverage that was changed', () => {
     bench.store.objects.set(key, text.replace('"b"', '"x"'));
     const { end } = await run(['a', 'b']);
     expect(failed(end)).toMatchObject({ error: 'ConfigurationError', message: expect.stringContaining('are covered') });
-    expect(failed(end).message).toContain('--restart and --since');
+    expect(failed(end).message).toContain(`--restart and --since ${initial}: all`);
     const again = await run(['a', 'b'], { restart: true, since: initial });
     completed(again.end);
     expect(again.begun).toEqual({ a: initial, b: initial });
