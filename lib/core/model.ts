@@ -216,8 +216,8 @@ export interface ExportedParents {
   readonly also: Readonly<Record<string, string>>;
   /** A report is a parent if any of these holds, or if there are none. */
   readonly where: readonly ReportCondition[];
-  /** Whether a header of the requests has a value. */
-  readonly isInHeader: boolean;
+  /** The values that headers of the requests have: `parent`, `parent.NAME`. */
+  readonly inHeaders: readonly string[];
   /** Whether requests have `{since}`, and each chain begins where its parent is covered. */
   readonly hasCoverage: boolean;
   /** Whether the other export requests changes, so that its newest run does not have all parents. */

@@ -131,7 +131,7 @@ export function parentsOf(given: GivenParents | undefined, api: Description): Pa
     id,
     also,
     where: conditions,
-    isInHeader: isInHeader(api),
+    inHeaders: inHeaders(api),
     hasCoverage: requestsChanges(api),
     listsChanges,
   };
@@ -151,8 +151,8 @@ export const selectionOfParents = ({
 const furtherOf = ({ next }: Pick<Description, 'next'>) =>
   'request' in next && next.request !== undefined ? next.request : {};
 
-const isInHeader = (api: Pick<Description, 'request' | 'next'>): boolean =>
-  [api.request, furtherOf(api)].some(({ headers = {} }) => parentsIn({ headers }).length > 0);
+const inHeaders = (api: Pick<Description, 'request' | 'next'>): readonly string[] =>
+  [api.request, furtherOf(api)].flatMap(({ headers = {} }) => parentsIn({ headers }));
 
 interface ChildExport {
   readonly parents?: GivenParents | undefined;
@@ -193,7 +193,7 @@ export function findParentProblems(
       'has no meaning with parents: each of them is a slice',
     ],
     ...(parents?.values ?? []).map((value, index): Rule => {
-      const message = problemOfParent(value, isInHeader(api));
+      const message = problemOfParent(value, inHeaders(api).length > 0);
       return [['parents', 'values', index], message !== undefined, message ?? ''];
     }),
   ]);

@@ -27,7 +27,7 @@ export const parentsPerPart = 2_000;
 
 /** Collects the parents, report by report. */
 export function createPlan(parents: ExportedParents) {
-  const { id: idAt, also, where, isInHeader } = parents;
+  const { id: idAt, also, where, inHeaders } = parents;
   const paths = pathsOf(parents);
   const found = new Set<string>();
   /** The paths at which no report has had anything so far. */
@@ -40,7 +40,7 @@ export function createPlan(parents: ExportedParents) {
     const textAt = (path: string, name: string): string => {
       const value = valueAt(path);
       const isText = value?.type === 'string' || value?.type === 'number';
-      const problem = isText ? problemOfParent(value.text, isInHeader) : 'must be a text or a number';
+      const problem = isText ? problemOfParent(value.text, inHeaders.includes(name)) : 'must be a text or a number';
       if (problem !== undefined || value === undefined) {
         throw contractError(
           parents,

@@ -15,7 +15,7 @@ export function problemOfParent(value: string, isInHeader = false): string | und
   if (value.split('/').some((part) => part === '.' || part === '..'))
     return 'must not be . or .., nor have it between slashes: the request would lead to another path';
   return isInHeader && !printable.test(value)
-    ? 'must be printable ASCII without spaces around it, as a header has {parent}'
+    ? 'must be printable ASCII without spaces around it, as a header has it'
     : undefined;
 }
 

@@ -16,7 +16,7 @@ const parents: ExportedParents = {
   id: '/@id',
   also: {},
   where: [],
-  isInHeader: false,
+  inHeaders: [],
   hasCoverage: true,
   listsChanges: false,
 };

@@ -32,7 +32,7 @@ const defaults: ExportedParents = {
   id: '/@id',
   also: {},
   where: [],
-  isInHeader: false,
+  inHeaders: [],
   hasCoverage: false,
   listsChanges: false,
 };
@@ -127,7 +127,13 @@ describe('a run whose parents are the reports of another export', () => {
   it.each([
     [{}, [repo('')], 'The value at /@id of report 1 of page 1 of run', 'must not be empty'],
     [{}, [repo('a'), repo('..')], 'report 2 of page 1', 'must not be . or ..'],
-    [{ isInHeader: true }, [repo('ä')], 'report 1', 'must be printable ASCII'],
+    [{ inHeaders: ['parent'] }, [repo('ä')], 'report 1', 'must be printable ASCII'],
+    [
+      { also: { owner: '/@owner' }, inHeaders: ['parent.owner'] },
+      [repo('é'), repo('b', 'owner="ä"')],
+      'report 2',
+      'which is {parent.owner}, must be printable ASCII',
+    ],
     [
       { id: '/@key', where: [{ at: '/@id', is: ['c'] }] },
       [repo('a'), repo('b')],
