@@ -28,6 +28,8 @@ export const parentsPerPart = 2_000;
 /** Collects the parents, report by report. */
 export function createPlan(parents: ExportedParents) {
   const { id: idAt, also, where, inHeaders } = parents;
+  // What is covered of a parent must not depend on the order in the settings.
+  const alsoByName = Object.entries(also).toSorted(([one], [other]) => (one < other ? -1 : 1));
   const paths = pathsOf(parents);
   const found = new Set<string>();
   /** The paths at which no report has had anything so far. */
@@ -50,7 +52,7 @@ export function createPlan(parents: ExportedParents) {
       return value.text;
     };
     const id = textAt(idAt, 'parent');
-    const values = Object.entries(also).map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);
+    const values = alsoByName.map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);
     return values.length === 0 ? { id } : { id, also: Object.fromEntries(values) };
   }
 
