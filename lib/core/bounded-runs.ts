@@ -18,7 +18,7 @@ import {
   runIdPattern,
 } from './model.ts';
 import type { PageLog } from './ports.ts';
-import { truncate } from './sanitize.ts';
+import { listNames, truncate } from './sanitize.ts';
 import { minSliceMs } from './slices.ts';
 import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
@@ -167,7 +167,10 @@ function problemsOfSkipped({ parents }: BoundableDefinition, skipped: readonly s
   // Which reports another export has is known only to the plan of the run.
   const values = parents !== undefined && 'values' in parents ? parents.values : skipped;
   const unknown = skipped.filter((value) => !values.includes(value));
-  return unknown.map((value) => `skipParent: the export has no parent ${JSON.stringify(truncate(value, 150))}`);
+  return unknown.map(
+    (value) =>
+      `skipParent: the export has no parent ${JSON.stringify(truncate(value, 150))}. It has ${truncate(listNames(values), 300)}`,
+  );
 }
 
 function problemsOfEnd(

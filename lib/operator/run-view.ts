@@ -383,9 +383,13 @@ async function withParents(
   slices: readonly SetAsideSlice[],
 ): Promise<readonly ViewedSlice[]> {
   const { parents = run.parents && ({ export: run.parents.export } as ExportedParents) } = definition;
-  if (parents === undefined) return slices;
+  const isOtherList = definition.request.api.sha256 !== run.request.api.sha256;
+  if (parents === undefined || ('values' in parents && isOtherList)) return slices;
+  // A plan that was changed is a problem of the next start.
   const parentOf = parentsOfRun({ definition: { parents }, store }, run);
-  return await Promise.all(slices.map(async (slice) => ({ ...slice, parent: (await parentOf(slice))?.id })));
+  return await Promise.all(
+    slices.map(async (slice) => ({ ...slice, parent: (await parentOf(slice).catch(() => undefined))?.id })),
+  );
 }
 
 /** The newest run of a state without an unfinished one, from the state alone. */

@@ -6,8 +6,10 @@
 
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
+import { ExportError } from '../core/errors.ts';
 import { type RunEnd, zeroTotals } from '../core/model.ts';
-import { exportedParents } from '../core/parents/run-parents.ts';
+import { exportedParents, parentsInPlan } from '../core/parents/run-parents.ts';
+import { truncate } from '../core/sanitize.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import { openPublishedRun } from '../core/storage/published-runs.ts';
 import { findStarts, type RequestedStart } from './bounded-start.ts';
@@ -103,6 +105,7 @@ function createStarter(
           await assertParentsPublished(opened, request);
           const starts = await findStarts(opened, request, startedAt);
           if (starts.kind === 'done') return { status: 'skipped', reason: starts.reason, done: true };
+          await assertParentsPlanned(opened, request);
           ({ left } = starts);
           if (left.length > 1) progress.notify(seriesNotice(left.length));
         }
@@ -142,6 +145,28 @@ async function assertParentsPublished(
   const { pages } = await openPublishedRun(store, parents.export, run);
   // Leaving the loop closes the file.
   for await (const _ of pages) break;
+}
+
+/**
+ * @throws ConfigurationError if the start skips a parent that is not in the plan of the unfinished run. Without a plan,
+ *   it is not known which parents there are
+ */
+async function assertParentsPlanned(
+  { definition, store, log }: Pick<ExportTarget, 'definition' | 'store' | 'log'>,
+  { skipParent = [], restart, ...named }: RequestedStart,
+): Promise<void> {
+  if (skipParent.length === 0 || restart) return;
+  const { active } = (await log.exportState(definitionOfStart(definition, named).stateName)) ?? {};
+  if (active?.parents?.parts === undefined) return;
+  const ids = await parentsInPlan(store, active);
+  const unknown = skipParent.find((id) => !ids.has(id));
+  if (unknown === undefined) return;
+  const first = [...ids].slice(0, 3).map((id) => JSON.stringify(truncate(id, 50)));
+  throw new ExportError(
+    'ConfigurationError',
+    `--skip-parent: run ${active.run} of export ${active.export} has no parent ${JSON.stringify(truncate(unknown, 150))}. ` +
+      `It has ${ids.size.toLocaleString('en')}: ${[...first, ...(ids.size > 3 ? ['…'] : [])].join(', ')}. Status shows those that are set aside`,
+  );
 }
 
 /** The names, each after that of the export of its parents: what that publishes now is read afterwards. */

@@ -54,6 +54,18 @@ export function parentsOfRun(
   };
 }
 
+/** The IDs of all parents in the plan of the run. @throws PageConflictError if it is missing or was changed */
+export async function parentsInPlan(
+  store: DocumentReader,
+  { export: name, parents }: Pick<Run, 'export' | 'parents'>,
+): Promise<ReadonlySet<string>> {
+  const ids = new Set<string>();
+  for (const digest of parents?.parts ?? []) {
+    for (const { id } of await loadPart(store, planKey(name, digest), digest)) ids.add(id);
+  }
+  return ids;
+}
+
 /** Whether an operator skips the parent. */
 export const isSkipped = ({ skipped }: Pick<Run, 'skipped'>, parent: Parent | undefined): boolean =>
   parent !== undefined && skipped?.includes(parent.id) === true;

@@ -1,12 +1,17 @@
 /** Runs whose parents are the reports of another export: the plan, and what it does to the run. */
 
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, ExportedParents, LoopState } from '../../../lib/core/model.ts';
 import { parentsPerPart } from '../../../lib/core/parents/plan.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
+import { readExport } from '../../../lib/operator/run-view.ts';
+import { startExports } from '../../../lib/operator/start-exports.ts';
+import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
 import { aFetchedPage } from '../../support/builders.ts';
@@ -41,6 +46,15 @@ const reportReader = reportReaderOf({ parentPage: { format: 'xml' } });
 /** One page for each parent with a report of its ID. */
 const issues: Script = ({ parent = '' }) =>
   aFetchedPage({ body: `<reports><report id="${parent}"/></reports>`, reports: 1, nextCursor: null });
+
+const noContext = {
+  env: { NO_COLOR: '1' },
+  stdin: Readable.from([]),
+  signal: new AbortController().signal,
+  runtime: systemRuntime,
+  program: 'report-exporter',
+  options: {},
+};
 
 interface Exports {
   readonly repos: Bench;
@@ -348,6 +362,47 @@ describe('the children of one run', () => {
       message: expect.stringContaining('is not published'),
     });
     expect(failed(await bench.start({ parents: 'run' })).message).toContain('must be the ID of a run');
+  });
+});
+
+describe('a parent that fails', () => {
+  const dead: Script = (request, nth) => {
+    if (request.parent === 'b') throw new ExportError('RequestRejectedError', 'no access to this one');
+    return issues(request, nth);
+  };
+
+  it('is a number in the status if the plan was changed, which hides nothing else', async () => {
+    const { publish, issues: bench } = someExports({ script: dead });
+    await publish(repos('a', 'b', 'c'));
+    failed(await bench.start());
+    for (const part of partsIn(bench)) bench.store.objects.delete(part);
+    const damaged = await readExport(asExportTarget(bench), 10, bench.deps.runtime.now());
+    expect(damaged.slices?.setAside).toMatchObject([{ slice: 2, parent: undefined }]);
+  });
+
+  it.each([
+    [['b', '2'], {}, '--skip-parent: run RUN of export issues has no parent "2". It has 4: "a", "b", "c", …'],
+    [['b'], {}, undefined],
+    [['2'], { restart: true }, undefined],
+  ])('is not skipped by what is no parent in the plan of the run: %s %s', async (skipParent, more, message) => {
+    const { publish, issues: bench } = someExports({ script: dead });
+    await publish(repos('a', 'b', 'c', 'd'));
+    const { run } = failed(await bench.start());
+    const requests: object[] = [];
+    const start = async (request: object) => {
+      requests.push(request);
+      return { status: 'skipped', reason: 'it is a test' };
+    };
+    let output = '';
+    const stream = { write: (text: string) => (output += text).length > 0 };
+    await startExports(
+      { option: '--out .', open: async () => ({ ...asExportTarget(bench), start }) as ExportTarget },
+      ['issues'],
+      { request: { skipParent, ...more }, follow: true, command: 'start' },
+      { ...noContext, stdout: stream, stderr: stream },
+    );
+    expect(requests).toHaveLength(message === undefined ? 1 : 0);
+    expect(output).toContain(message?.replace('RUN', `${run}`) ?? 'it is a test');
   });
 });
 
