@@ -21,7 +21,7 @@ import { type ProbedPeriod, type ProbeResult, probeService } from '../service/cl
 import { openConfigured } from './context.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
 import { plural, sliceName } from './output/format.ts';
-import { errorText, scheduleText } from './output/status-table.ts';
+import { boundsText, errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
 import { canResume, type ExportView, needsCorrection, readExport, type RunView } from './run-view.ts';
 
@@ -177,7 +177,7 @@ function remedyFor(run: RunView, command: CommandText): string {
 function boundedOutcome({ bounded: { unfinished } }: ExportView, command: CommandText): Found {
   const shown = unfinished.find(isTroubled) ?? unfinished[0];
   if (shown === undefined) return undefined;
-  const message = `${plural(unfinished.length, 'unfinished run')}; ${shown.since} to ${shown.until} ${conditionOf(shown)}`;
+  const message = `${plural(unfinished.length, 'unfinished run')}; ${boundsText(shown)} ${conditionOf(shown)}`;
   return isTroubled(shown) ? warning(message, `for details: ${command('status')}`) : ok(message);
 }
 

@@ -6,10 +6,9 @@
 
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
-import { ExportError } from '../core/errors.ts';
 import { type RunEnd, zeroTotals } from '../core/model.ts';
 import { exportedParents, parentsInPlan } from '../core/parents/run-parents.ts';
-import { truncate } from '../core/sanitize.ts';
+import { shellQuote, truncate } from '../core/sanitize.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import { openPublishedRun } from '../core/storage/published-runs.ts';
 import { findStarts, type RequestedStart } from './bounded-start.ts';
@@ -105,7 +104,8 @@ function createStarter(
           await assertParentsPublished(opened, request);
           const starts = await findStarts(opened, request, startedAt);
           if (starts.kind === 'done') return { status: 'skipped', reason: starts.reason, done: true };
-          await assertParentsPlanned(opened, request);
+          const unknown = await findUnknownParent(opened, request);
+          if (unknown !== undefined) progress.notify(unknown);
           ({ left } = starts);
           if (left.length > 1) progress.notify(seriesNotice(left.length));
         }
@@ -148,24 +148,24 @@ async function assertParentsPublished(
 }
 
 /**
- * @throws ConfigurationError if the start skips a parent that is not in the plan of the unfinished run. Without a plan,
- *   it is not known which parents there are
+ * Says that a parent which the start skips is not in the plan of the unfinished run; undefined if all are, or there is
+ * no plan yet. The start is not refused: a list that is started by a program may have lost the parent.
  */
-async function assertParentsPlanned(
+async function findUnknownParent(
   { definition, store, log }: Pick<ExportTarget, 'definition' | 'store' | 'log'>,
   { skipParent = [], restart, ...named }: RequestedStart,
-): Promise<void> {
-  if (skipParent.length === 0 || restart) return;
+): Promise<string | undefined> {
+  if (skipParent.length === 0 || restart) return undefined;
   const { active } = (await log.exportState(definitionOfStart(definition, named).stateName)) ?? {};
-  if (active?.parents?.parts === undefined) return;
-  const ids = await parentsInPlan(store, active);
-  const unknown = skipParent.find((id) => !ids.has(id));
-  if (unknown === undefined) return;
+  if (active?.parents?.parts === undefined) return undefined;
+  // A plan that was changed is a problem of the start.
+  const ids = await parentsInPlan(store, active).catch(() => undefined);
+  const unknown = skipParent.find((id) => ids?.has(id) === false);
+  if (ids === undefined || unknown === undefined) return undefined;
   const first = [...ids].slice(0, 3).map((id) => JSON.stringify(truncate(id, 50)));
-  throw new ExportError(
-    'ConfigurationError',
-    `--skip-parent: run ${active.run} of export ${active.export} has no parent ${JSON.stringify(truncate(unknown, 150))}. ` +
-      `It has ${ids.size.toLocaleString('en')}: ${[...first, ...(ids.size > 3 ? ['…'] : [])].join(', ')}. Status shows those that are set aside`,
+  return (
+    `--skip-parent ${shellQuote(truncate(unknown, 150))} has no effect: run ${active.run} of export ${active.export} has no such parent. ` +
+    `It has ${ids.size.toLocaleString('en')}: ${[...first, ...(ids.size > 3 ? ['…'] : [])].join(', ')}. Status shows those that are set aside`
   );
 }
 

@@ -239,7 +239,8 @@ function completedBoundedDetails({ completed, newest }: ExportView['bounded'], n
   return [['bounded runs', `${number(completed)} completed, the last one ${boundsText(newest)}${at}`]];
 }
 
-const boundsText = ({ since, until, parentRun }: RunView): string => {
+/** What a bounded run exports. */
+export const boundsText = ({ since, until, parentRun }: RunView): string => {
   if (until !== undefined) return `${since} to ${until}`;
   return parentRun === undefined ? 'the children of one run' : `the children of run ${parentRun.run}`;
 };

@@ -9,12 +9,13 @@ import { parentsPerPart } from '../../../lib/core/parents/plan.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
+import { runHealthChecks } from '../../../lib/operator/health-checks.ts';
 import { readExport } from '../../../lib/operator/run-view.ts';
 import { startExports } from '../../../lib/operator/start-exports.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage } from '../../support/builders.ts';
+import { aFetchedPage, collect } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -381,29 +382,52 @@ describe('a parent that fails', () => {
   });
 
   it.each([
-    [['b', '2'], {}, '--skip-parent: run RUN of export issues has no parent "2". It has 4: "a", "b", "c", …'],
+    [
+      ['b', '2'],
+      {},
+      '--skip-parent 2 has no effect: run RUN of export issues has no such parent. It has 4: "a", "b", "c", …',
+    ],
     [['b'], {}, undefined],
     [['2'], { restart: true }, undefined],
-  ])('is not skipped by what is no parent in the plan of the run: %s %s', async (skipParent, more, message) => {
-    const { publish, issues: bench } = someExports({ script: dead });
-    await publish(repos('a', 'b', 'c', 'd'));
-    const { run } = failed(await bench.start());
-    const requests: object[] = [];
-    const start = async (request: object) => {
-      requests.push(request);
-      return { status: 'skipped', reason: 'it is a test' };
-    };
-    let output = '';
-    const stream = { write: (text: string) => (output += text).length > 0 };
-    await startExports(
-      { option: '--out .', open: async () => ({ ...asExportTarget(bench), start }) as ExportTarget },
-      ['issues'],
-      { request: { skipParent, ...more }, follow: true, command: 'start' },
-      { ...noContext, stdout: stream, stderr: stream },
-    );
-    expect(requests).toHaveLength(message === undefined ? 1 : 0);
-    expect(output).toContain(message?.replace('RUN', `${run}`) ?? 'it is a test');
+  ])(
+    'is not skipped by what is no parent in the plan of the run, which a start says: %s %s',
+    async (skipParent, more, message) => {
+      const { publish, issues: bench } = someExports({ script: dead });
+      await publish(repos('a', 'b', 'c', 'd'));
+      const { run } = failed(await bench.start());
+      const requests: object[] = [];
+      const start = async (request: object) => {
+        requests.push(request);
+        return { status: 'skipped', reason: 'it is a test' };
+      };
+      let output = '';
+      const stream = { write: (text: string) => (output += text).length > 0 };
+      await startExports(
+        { option: '--out .', open: async () => ({ ...asExportTarget(bench), start }) as ExportTarget },
+        ['issues'],
+        { request: { skipParent, ...more }, follow: true, command: 'start' },
+        { ...noContext, stdout: stream, stderr: stream },
+      );
+      expect(requests).toHaveLength(1);
+      expect(output.includes('has no effect')).toBe(message !== undefined);
+      expect(output).toContain(message?.replace('RUN', `${run}`) ?? 'it is a test');
+    },
+  );
+});
+
+it('an unfinished run of the children of one run is named by that in doctor', async () => {
+  const { publish, issues: bench } = someExports({
+    script: () => {
+      throw new ExportError('RequestRejectedError', 'no');
+    },
   });
+  const run = await publish(repos('a'));
+  failed(await bench.start({ parents: run }));
+  const target = { option: '--out .', open: async () => asExportTarget(bench) };
+  const options = { ...noContext, version: '1', notify: () => {}, runtime: bench.deps.runtime };
+  const findings = await collect(runHealthChecks(target as never, 'issues', options));
+  const { message } = findings.find(({ check }) => check === 'bounded') ?? {};
+  expect(message).toContain(`1 unfinished run; the children of run ${run} has failed`);
 });
 
 describe('the plan of a start', () => {
