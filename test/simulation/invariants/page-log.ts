@@ -62,11 +62,15 @@ export function checkLogEntry(
   checkFirstPage(observations, seen, { name, service }, entry.run);
 }
 
-/** The run moves the watermark past the reports that a parent without pages has now. */
+/**
+ * The run moves the watermark past the reports that a parent without pages has now; past later ones, too, if no parent
+ * has a page: then the watermark is the start of the run by the local clock.
+ */
 function passOverReports({ runs, world }: Observations, seen: Seen, observed: ObservedExport, entry: EndEntry): void {
   const { name, timeline, scenario } = observed;
-  const since = Date.parse(runs.get(entry.run)?.since ?? '') || 0;
-  const passed = timeline.matching(since, world.time.now() + scenario.service.skewMs, entry.parent);
+  const { since = '', startedAt = '' } = runs.get(entry.run) ?? {};
+  const until = Math.max(world.time.now() + scenario.service.skewMs, Date.parse(startedAt) || 0);
+  const passed = timeline.matching(Date.parse(since) || 0, until, entry.parent);
   seen.publishedReports.set(name, new Set([...(seen.publishedReports.get(name) ?? []), ...passed]));
 }
 
