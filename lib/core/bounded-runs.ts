@@ -105,7 +105,7 @@ export function definitionOfState(definition: ExportDefinition, stateName: strin
   return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
 }
 
-/** What a start names of a bounded run. */
+/** The bounds that a start names, or the run whose reports are the parents. */
 interface NamedRun extends Partial<Bounds> {
   readonly parents?: string | undefined;
 }

@@ -198,7 +198,7 @@ export interface RequestDates {
 
 export type Compression = z.infer<typeof compression>;
 
-/** What a run requests one after the other, each as a slice: the values of a list, or the reports of another export. */
+/** Parents of the reports, each a slice of the run: the values of a list, or the reports of another export. */
 export type Parents = ListedParents | ExportedParents;
 
 interface ListedParents {

@@ -569,7 +569,8 @@ export interface ExportProps {
    */
   readonly slices?: SlicesProps | undefined;
   /**
-   * What a run requests one after the other, with `{parent}` in its `api`: values, or the reports of another export.
+   * Parents of the reports, each with requests of its own that have `{parent}`: values, or the reports of another
+   * export.
    *
    * @see `docs/apis.md#parents`
    */
@@ -737,7 +738,9 @@ export interface SlicesProps {
   readonly length?: string | undefined;
 }
 
-/** What a run requests one after the other, with `{parent}` in its `api`: values, or the reports of another export. */
+/**
+ * Parents of the reports, each with requests of its own that have `{parent}`: values, or the reports of another export.
+ */
 export interface ParentsProps {
   /**
    * The values of `{parent}` in the requests. A run requests all of its period for each, in this order.

@@ -268,7 +268,7 @@ const exportFields = {
     { page: 'parallel-and-past.md#slices' },
   ),
   parents: optionalField(
-    'What a run requests one after the other, with `{parent}` in its `api`: values, or the reports of another export.',
+    'Parents of the reports, each with requests of its own that have `{parent}`: values, or the reports of another export.',
     parentsSchema,
     { page: 'apis.md#parents' },
   ),

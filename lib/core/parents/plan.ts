@@ -8,7 +8,7 @@ import type { ExportedParents, Instant } from '../model.ts';
 import type { ReportValues } from '../ports.ts';
 import { isSelected, pathsOf, problemOfParent } from './values.ts';
 
-/** What a slice requests. */
+/** A parent: one slice of the run. */
 export interface Parent {
   /** The value of `{parent}`. */
   readonly id: string;
@@ -28,7 +28,7 @@ export const parentsPerPart = 2_000;
 /** Collects the parents, report by report. */
 export function createPlan(parents: ExportedParents) {
   const { id: idAt, also, where, inHeaders } = parents;
-  // What is covered of a parent must not depend on the order in the settings.
+  // Coverage must not depend on the order in the settings.
   const alsoByName = Object.entries(also).toSorted(([one], [other]) => (one < other ? -1 : 1));
   const paths = pathsOf(parents);
   const found = new Set<string>();

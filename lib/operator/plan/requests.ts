@@ -160,7 +160,7 @@ export async function requestPages(
     if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
     if (cursor === null) last = seen;
     else assertAdvances(sum.pages, seen);
-    // Of parents with one page each, the second request is that of the next parent.
+    // If a parent has one page, the second request is that of the next parent.
     if (cursor === null) next = mayShow(sum, toEnd) ? await parents.next() : undefined;
     else next = isShown(pages, toEnd) ? undefined : { ...asked, cursor, label: `page ${sum.pages + 1}` };
   }
