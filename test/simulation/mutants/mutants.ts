@@ -174,6 +174,14 @@ const endedEarly: readonly Fault[] = inLog(
         const last = await log.last(chain);
         for await (const entry of log.entries(chain)) yield entry.page === last?.page ? ended(entry) : entry;
       },
+      async *runEntries(...run) {
+        let held: LogEntry | undefined;
+        for await (const entry of log.runEntries(...run)) {
+          if (held !== undefined) yield held.slice === entry.slice ? held : ended(held);
+          held = entry;
+        }
+        if (held !== undefined) yield ended(held);
+      },
     };
   },
   ['FinishRun'],
