@@ -199,7 +199,7 @@ export function findParentProblems(
   ]);
 }
 
-/** An export of a service, and where it stands in the settings. */
+/** An export of a service, and its path in the settings. */
 export interface PlacedExport {
   readonly index: number;
   readonly settings: {

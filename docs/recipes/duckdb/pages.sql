@@ -1,6 +1,6 @@
 -- Creates the table `pages` from the manifests of the runs from the sequence `first` onwards, bounded ones included, or
 -- fails. It reads them line by line, which takes half the memory of read_json. Of a page that is not compressed,
--- storedBytes and storedSha256 are NULL, and without parents, parent is. reportsAt is where the reports of the page are.
+-- storedBytes and storedSha256 are NULL, and without parents, parent is. reportsAt says where the reports are.
 -- Needs the table `runs`, and the variables `source` and `first`.
 BEGIN;
 SET VARIABLE manifests = (

@@ -140,7 +140,7 @@ async function download(key: string, target: string, step: Step = (chunks) => ch
   }
 }
 
-/** Verifies the object, such as a page or the file it is compressed in, while it is written. It gets its name afterwards. */
+/** Verifies the object, such as a page or a compressed one, while it is written. It gets its name afterwards. */
 async function copyObject(object: NamedObject): Promise<void> {
   const { key, storedBytes: bytes = object.bytes, storedSha256: sha256 = object.sha256 } = object;
   const target = join(staging, key);

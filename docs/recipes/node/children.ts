@@ -18,7 +18,7 @@ if (process.argv.length !== 5) {
   process.exit(2);
 }
 
-/** A number that JavaScript would round, or write in another way, becomes a text: a parent is named as it was written. */
+/** A number that JavaScript would round or rewrite becomes a text: a parent is named as it was written. */
 const parse = (text: string): unknown =>
   JSON.parse(text, ((_: string, value: unknown, { source }: { source?: string }) =>
     typeof value === 'number' && String(value) !== source ? source : value) as (

@@ -11,7 +11,7 @@ set -euo pipefail
 source=$1 export=$2 copy=$3
 fail() { echo "$1" >&2; exit 1; }
 
-# keys prints the keys of the export; get prints an object; pages copies those of a run, and the list of missing parents.
+# keys prints the keys of the export; get prints an object; pages copies the pages and the list of missing parents.
 if [[ $source == s3://* ]]; then
   path=${source#s3://}
   path=${path%/}/

@@ -44,10 +44,8 @@ export function createPlan(parents: ExportedParents) {
       const isText = value?.type === 'string' || value?.type === 'number';
       const problem = isText ? problemOfParent(value.text, inHeaders.includes(name)) : 'must be a text or a number';
       if (problem !== undefined || value === undefined) {
-        throw contractError(
-          parents,
-          `The value at ${path === '' ? 'the whole' : path} of ${place}, which is {${name}}, ${problem}`,
-        );
+        const subject = path === '' ? 'The text' : `The value at ${path}`;
+        throw contractError(parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
       }
       return value.text;
     };
@@ -70,15 +68,8 @@ export function createPlan(parents: ExportedParents) {
       if (found.has(line)) return;
       found.add(line);
       bytes += Buffer.byteLength(line);
-      const limit =
-        found.size > maxParents
-          ? `${maxParents.toLocaleString('en')} parents`
-          : bytes > maxPlanBytes
-            ? '32 MiB of parents'
-            : undefined;
-      if (limit === undefined) return;
-      const message = `Export ${parents.export} has more than ${limit}. Select fewer with parents.where, in several exports`;
-      throw new ExportError('ConfigurationError', message);
+      if (found.size > maxParents) throw tooManyError(parents, `${maxParents.toLocaleString('en')} parents`);
+      if (bytes > maxPlanBytes) throw tooManyError(parents, '32 MiB of parents');
     },
     /** The first line. Undefined: no report is a parent so far. */
     first: (): string | undefined => found.values().next().value,
@@ -95,6 +86,12 @@ export function createPlan(parents: ExportedParents) {
     },
   };
 }
+
+const tooManyError = ({ export: name }: ExportedParents, limit: string): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `Export ${name} has more than ${limit}. Select fewer with parents.where, in several exports`,
+  );
 
 const contractError = ({ export: name }: ExportedParents, reason: string): ExportError =>
   new ExportError(

@@ -28,8 +28,8 @@ import org.hl7.fhir.r4.model.Patient;
 import org.hl7.fhir.r4.model.Reference;
 
 /**
- * A FHIR server: bundles and paging are HAPI's own. It has 95 observations, one every 20 days from 2020 on, of 11 patients
- * in turn, and a patient without one.
+ * A FHIR server: bundles and paging are HAPI's own. It has 95 observations, one every 20 days from 2020 on, of 11
+ * patients in turn, and a patient without one.
  */
 public class FhirServer {
   private static final int PATIENTS = 12;

@@ -273,7 +273,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     const changed = coverage.isSinceNamed ? { ...coverage, overlapMs: -1e9 } : active.parents.coverage;
     return { ...state, active: { ...active, parents: { ...active.parents, coverage: changed } } };
   }),
-  'each start makes the plan anew': onState((state) => {
+  'each start makes another plan': onState((state) => {
     const { active } = state;
     if (active?.parents === undefined || active.executionNumber < 2 || active.parents.absent?.length === 0)
       return state;

@@ -26,7 +26,7 @@ it('names a line break inside a string, and a place near it', () => {
   );
 });
 
-it('a value is found beside the reports, behind escapes of the path, and in arrays', () => {
+it('a value is found beside the reports, at a path with escapes, and in arrays', () => {
   const document = '{"a/b":{"~":1},"":[0,{"x":2}],"next":3,"data":[{"next":4}]}';
   const { values, reports } = check(document, ['/a~1b/~0', '//1/x', '/next', '/data/0/next'], '/data/*');
   expect(values.map(({ text }) => text)).toEqual(['1', '2', '3', '4']);
