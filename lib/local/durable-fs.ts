@@ -1,8 +1,9 @@
 /**
- * File operations that Node.js lacks: link a file unless the name is taken, and make a name survive a power
- * loss. File-system errors become ConfigurationErrors: a retry would meet the same disk, so a person must act.
+ * File operations that Node.js lacks: fill a file before it gets a name that readers can see, link it unless the name
+ * is taken, and make a name survive a power loss. File-system errors become ConfigurationErrors: a retry would meet the same disk, so a person must act.
  */
 
+import { randomUUID } from 'node:crypto';
 import {
   accessSync,
   closeSync,
@@ -20,9 +21,66 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { settled } from '../core/concurrency.ts';
 import { codeOf, ExportError } from '../core/errors.ts';
+import { createSpool, openSpoolFile, type Spool } from '../core/storage/spool.ts';
+
+/** A file without a visible name. Disposing of it removes it. */
+export interface TemporaryFile extends Pick<Spool, 'fill'>, AsyncDisposable {
+  readonly path: string;
+  /** Resolves once the file survives a power loss. Do not make the file visible before. */
+  synced(): Promise<void>;
+}
+
+const spoolSuffix = '.spool';
+
+/**
+ * A new file in `folder`, which is synced as soon as it is filled. The folder is on the file system of the directory,
+ * so that the file can be linked or renamed into its place.
+ */
+export function createSpoolFile(folder: string): TemporaryFile {
+  const path = join(folder, `${randomUUID()}${spoolSuffix}`);
+  const spool = createSpool(
+    () => openSpoolFile(path),
+    (cause) => fileSystemError('write', path, cause),
+  );
+  let synced = Promise.resolve();
+  return {
+    path,
+    async fill(chunks) {
+      const digest = await spool.fill(chunks);
+      synced = spool.sync();
+      // Nothing may wait for it: then the rejection must not count as unhandled.
+      synced.catch(() => {});
+      return digest;
+    },
+    synced: () => synced,
+    async [Symbol.asyncDispose]() {
+      await synced.catch(() => {});
+      await spool[Symbol.asyncDispose]();
+      try {
+        rmSync(path, { force: true });
+      } catch {}
+    },
+  };
+}
+
+const staleAfterMs = 86_400_000;
+
+/**
+ * Removes files that killed processes left. A page takes minutes: a file unchanged for a day has no writer. If a paused
+ * writer does continue after that, it can no longer link its file: the attempt fails and leaves nothing visible.
+ */
+export async function removeStaleSpoolFiles(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((each) => each.endsWith(spoolSuffix))) {
+    const path = join(folder, name);
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
+    if (Date.now() - mtimeMs > staleAfterMs) await rm(path, { force: true }).catch(() => undefined);
+  }
+}
 
 const hardLinkUnsupported = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 

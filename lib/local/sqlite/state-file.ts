@@ -1,16 +1,21 @@
 /**
  * `state.sqlite` in the output directory: the page log, and the metadata of pages. Opens the file, creates
  * its tables, and rejects files of other programs or other versions.
+ *
+ * A commit that waited for the disk would also stop every page that is just arriving. In WAL mode it need not: it
+ * appends checksummed frames to the file `…-wal`, and survives a power loss once that file is synced. With
+ * `synchronous=NORMAL`, SQLite syncs it only at a checkpoint, and stays consistent (sqlite.org/wal.html). So it is
+ * synced here, in Node's thread pool.
  */
 
-import { existsSync, globSync, statSync } from 'node:fs';
+import { closeSync, existsSync, fdatasync, globSync, openSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { settled } from '../../core/concurrency.ts';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
-import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
+import { createDirectoryDurably, fileSystemError, fsyncDirectorySync, isFilePresent } from '../durable-fs.ts';
 import { isBusyError, isRollbackNeeded, sqliteError, withSqliteErrors } from './errors.ts';
-import { openWalSync, type WalSync } from './wal-sync.ts';
 
 /** The file in the output directory `out`. */
 export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
@@ -86,7 +91,7 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
   };
   const close = () => {
     if (writer === undefined) return;
-    writer.walSync.close();
+    writer.closeWal();
     leaveWal(writer.database);
     writer.database.close();
     writer = undefined;
@@ -101,7 +106,7 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
     run,
     async write(sql, ...values) {
       const hasChanged = run(sql, ...values);
-      await writer?.walSync.flush();
+      await writer?.syncWal();
       return hasChanged;
     },
     close,
@@ -112,7 +117,9 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
 interface Writer {
   readonly database: DatabaseSync;
   readonly prepare: (sql: string) => StatementSync;
-  readonly walSync: WalSync;
+  /** Resolves once all commits before the call survive a power loss. @throws ConfigurationError if the disk fails */
+  readonly syncWal: () => Promise<void>;
+  readonly closeWal: () => void;
 }
 
 /** Prepares each statement once: the same few are executed for every page. */
@@ -143,7 +150,7 @@ function openForWriting(file: string): Writer {
       } else assertFormat(database, file);
       database.exec('COMMIT');
       enableWal(database);
-      return { database, prepare: preparedIn(database), walSync: openWalSync(database, file) };
+      return { database, prepare: preparedIn(database), ...walOf(database, file) };
     } catch (error) {
       database.close();
       throw error;
@@ -210,6 +217,40 @@ function enableWal(database: DatabaseSync): void {
       if (!isBusyError(error) || Date.now() - startedAt > timeout) throw error;
     }
   }
+}
+
+/**
+ * Lets commits return before they survive a power loss. Any later `syncWal` of the same file or a checkpoint makes them
+ * durable. Where the file system has no WAL, commits keep waiting for the disk.
+ */
+function walOf(database: DatabaseSync, file: string): Pick<Writer, 'syncWal' | 'closeWal'> {
+  const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
+  if (mode !== 'wal') return { syncWal: async () => {}, closeWal: () => {} };
+  database.exec('PRAGMA synchronous = NORMAL');
+  const wal = `${file}-wal`;
+  let descriptor: number | undefined;
+  /** SQLite creates the file with the first write, and keeps it while a connection is open. */
+  const openOnce = (): number => {
+    // Another process may have been killed before SQLite synced the name of the new file.
+    if (descriptor === undefined) fsyncDirectorySync(dirname(wal));
+    descriptor ??= openSync(wal, 'r+');
+    return descriptor;
+  };
+  return {
+    async syncWal() {
+      try {
+        const opened = openOnce();
+        // Content and length, not file times: SQLite overwrites the file in place, and seldom changes its length.
+        await settled((done) => fdatasync(opened, done));
+      } catch (cause) {
+        throw isExportError(cause) ? cause : fileSystemError('sync', wal, cause);
+      }
+    },
+    closeWal() {
+      if (descriptor !== undefined) closeSync(descriptor);
+      descriptor = undefined;
+    },
+  };
 }
 
 /**

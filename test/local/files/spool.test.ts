@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import { createSpoolFile } from '../../../lib/local/files/spool.ts';
+import { createSpoolFile } from '../../../lib/local/durable-fs.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 it('writes nothing into the file that reuses its descriptor after it was abandoned', async () => {
