@@ -274,16 +274,6 @@ export class ReportExporter extends Construct {
   }
 
   /**
-   * Grant permission to start exports: `states:StartExecution` on the state machine. The start input names the export:
-   * `{"export": "nightly"}`. The permission cannot be limited to one export.
-   *
-   * @param grantee The principal to grant to
-   */
-  grantStart(grantee: IGrantable): Grant {
-    return this.stateMachine.grantStartExecution(grantee);
-  }
-
-  /**
    * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without
    * `exportName`, it is that of the service (`WaitSeconds`), or of the only export.
    *

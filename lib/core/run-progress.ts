@@ -19,6 +19,7 @@ import {
   type Run,
   type RunRef,
   type RunSlices,
+  type RunTotals,
   sumTotals,
   totalsOf,
   zeroTotals,
@@ -37,8 +38,6 @@ export interface SliceProgress {
 export interface OpenSlice extends SliceProgress {
   readonly last: PageEntry | undefined;
 }
-
-type RunTotals = ProgressRecord['done'];
 
 /** Which open slices have failed, and why. */
 type Failed = Pick<ProgressRecord, 'setAside' | 'failures'>;

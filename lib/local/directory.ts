@@ -180,7 +180,6 @@ async function startRun(
     if (!signal.aborted && isRegular) await recordFailedStart(options, name, error);
     throw error;
   });
-  const slots = slotsFor(service.maxConcurrentPages, runtime);
   let hasPage = false;
   const observe: LocalStartOptions['emit'] = (event) => {
     if (!hasPage && showsPage(event)) {
@@ -189,22 +188,20 @@ async function startRun(
     }
     emit(event);
   };
-  const rateLimit = rateLimitOf(service.settings);
-  const reportReader = await loadReportReader(configured);
-  const run = {
+  return await runLocally({
     definition,
-    reportReader,
+    reportReader: await loadReportReader(configured),
     service: client,
-    slots,
-    rateLimit,
+    slots: slotsFor(service.maxConcurrentPages, runtime),
+    rateLimit: rateLimitOf(service.settings),
     out,
     startInput,
     runtime,
+    emit: observe,
     onRetry,
     signal,
     maxAttempts,
-  };
-  return await runLocally({ ...run, emit: observe });
+  });
 }
 
 async function loadReportReader({ settings }: ConfiguredExport) {
@@ -238,6 +235,7 @@ async function recordFailedStart(
   // Best effort: the reason of the failure is the error to report, not why it could not be recorded.
   await updateState(pageLogIn(state), name, change).catch(() => {});
 }
+
 /** A request after a Retry-After is an attempt, too. No wait is within an invocation, so that all are counted. */
 function withMaxAttempts({ limits, ...definition }: ExportDefinition, maxAttempts: number): ExportDefinition {
   const maxConsecutiveWaits = Math.min(limits.maxConsecutiveWaits, maxAttempts - 1);
@@ -255,6 +253,7 @@ function slotsFor(limit: number | undefined, { now }: Runtime): PageSlots | unde
     },
   };
 }
+
 /** The option with which commands act on the directory. */
 const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
 

@@ -1,6 +1,7 @@
 /**
  * File operations that Node.js lacks: fill a file before it gets a name that readers can see, link it unless the name
- * is taken, and make a name survive a power loss. File-system errors become ConfigurationErrors: a retry would meet the same disk, so a person must act.
+ * is taken, and make a name survive a power loss. File-system errors become ConfigurationErrors: a retry would meet the
+ * same disk, so a person must act.
  */
 
 import { randomUUID } from 'node:crypto';

@@ -7,7 +7,7 @@
 
 import { definitionOfState } from '../core/bounded-runs.ts';
 import { isExportError } from '../core/errors.ts';
-import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
+import { asRunId, type LoopState, type RunEnd, type RunResult, zeroTotals } from '../core/model.ts';
 import type { StepDependencies } from '../core/ports.ts';
 import type { Retrier } from '../core/state-machine/asl.ts';
 import { continuationName, type StepName } from '../core/state-machine/definition.ts';
@@ -24,12 +24,9 @@ export interface ExecutionStart {
 }
 
 export type ExecutionOutcome =
+  | Extract<RunEnd, { readonly status: 'skipped' | 'failed' | 'interrupted' }>
   | { readonly status: 'completed'; readonly result: RunResult }
-  /** `done`: the bounds of a bounded run have been exported already. */
-  | { readonly status: 'skipped'; readonly reason: string; readonly done?: true }
-  | { readonly status: 'continued'; readonly next: ExecutionStart }
-  | { readonly status: 'failed'; readonly failed: FailedRun }
-  | { readonly status: 'interrupted' };
+  | { readonly status: 'continued'; readonly next: ExecutionStart };
 
 /** A failed attempt that will be retried. */
 export interface Retry {

@@ -39,7 +39,7 @@ import { newestEntries } from '../core/run-progress.ts';
 import { chainProblem, parentRunOf } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
 import { type ManifestPage, missingParentSchema } from '../core/storage/published-schemas.ts';
-import { serviceTimes } from '../core/storage/run-content.ts';
+import { addServiceTimes, noServiceTimes } from '../core/storage/run-content.ts';
 import { parentRunIn } from './run-view.ts';
 
 export interface VerifyDependencies {
@@ -456,7 +456,7 @@ function verifyHeader(
     key: manifest,
     startedAt: startOf(header.run),
     totals,
-    ...(known.length === slices.length ? serviceTimes(known) : {}),
+    ...(known.length === slices.length ? known.reduce(addServiceTimes, noServiceTimes) : {}),
     sliceCount: slices.length,
     slices:
       header.slices &&

@@ -77,16 +77,6 @@ describe('what a construct of the app is granted', () => {
     expect(throughS3(decrypt?.Condition)).toBe('s3.<AWS::Region>.<AWS::URLSuffix>');
   });
 
-  it('to start is to start executions of the state machine, and nothing else', () => {
-    expect(statementsAfter((reports, reader) => reports.grantStart(reader))).toEqual([
-      {
-        Effect: 'Allow',
-        Action: 'states:StartExecution',
-        Resource: expect.stringMatching(/^<ReportsStateMachine\w+>$/),
-      },
-    ]);
-  });
-
   it('is nothing of an export that the service does not have', () => {
     expect(() => statementsAfter((reports, reader) => reports.grantRead(reader, 'night'))).toThrow(
       'Another/Reports has no export "night". Its exports: nightly, nightly-2',

@@ -72,7 +72,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   ],
   'lib/service': ['redaction', 'formats', 'network', 'client', 'simulator'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
-  'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
+  'lib/aws': ['.', 'dynamodb', 's3', 'step-functions', 'lambda', 'stack'],
   'lib/operator': [
     'target.ts',
     'run-view.ts',

@@ -1,6 +1,7 @@
 /** The services of a stack and their exports: outputs have their resources, and template metadata their settings. */
 
 import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
+import { paginateListSchedules, type SchedulerClient } from '@aws-sdk/client-scheduler';
 import { ExportError } from '../../core/errors.ts';
 import type { RunEnd } from '../../core/model.ts';
 import type { Runtime } from '../../core/ports.ts';
@@ -19,7 +20,6 @@ import { hasName } from '../errors.ts';
 import { parseJson } from '../parse-json.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
-import { listSchedules } from '../scheduler/schedules.ts';
 import { createExecutions, manualName, startExecution } from '../step-functions/executions.ts';
 import type { DeployedStartOptions } from '../step-functions/follow-run.ts';
 import type { OperatorClients } from './clients.ts';
@@ -138,6 +138,26 @@ export function openExports(
       },
     };
   });
+}
+
+/**
+ * The states of the schedules of a group, which may have changed since the deployment. None if the group was deleted.
+ * Needs scheduler:ListSchedules.
+ */
+export async function listSchedules(
+  client: SchedulerClient,
+  GroupName: string,
+): Promise<ReadonlyMap<string, 'scheduled' | 'disabled'>> {
+  const schedules = new Map<string, 'scheduled' | 'disabled'>();
+  try {
+    for await (const { Schedules = [] } of paginateListSchedules({ client }, { GroupName, MaxResults: 100 })) {
+      for (const { Name = '', State } of Schedules)
+        schedules.set(Name, State === 'DISABLED' ? 'disabled' : 'scheduled');
+    }
+  } catch (error) {
+    if (!hasName(error, 'ResourceNotFoundException')) throw error;
+  }
+  return schedules;
 }
 
 /** Reads the value once, and again only after an error. */

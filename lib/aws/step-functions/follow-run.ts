@@ -25,8 +25,7 @@ import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { parseJson } from '../parse-json.ts';
 import { isActive } from './executions.ts';
-import { toFailure } from './failure.ts';
-import { readLastIncident } from './history.ts';
+import { readLastIncident, toFailure } from './history.ts';
 
 export interface FollowDependencies {
   readonly client: SFNClient;

@@ -8,10 +8,10 @@ import * as z from 'zod/mini';
 import type { StateName } from '../../core/state-machine/definition.ts';
 import type { Instant, RunFailure } from '../../core/model.ts';
 import { instantOf } from '../../core/timestamps.ts';
+import { shorten, toPrintable, truncate } from '../../core/sanitize.ts';
 import { isAccessDenied } from '../errors.ts';
 import { parseJson } from '../parse-json.ts';
 import { isUnknownExecution } from './executions.ts';
-import { toFailure } from './failure.ts';
 
 /** What delayed or stopped an unfinished run. */
 export type Incident =
@@ -66,4 +66,28 @@ function incidentIn(event: HistoryEvent): Incident | undefined {
     at,
     ...toFailure(details as Parameters<typeof toFailure>[0], type === 'ExecutionAborted'),
   };
+}
+
+/** The messages of failures without a cause. */
+const defaultMessages: Readonly<Record<string, string>> = {
+  'States.Timeout': 'Timed out',
+  ExecutionAborted: 'The execution was stopped',
+};
+
+const maxMessageLength = 1_000;
+const lambdaCauseSchema = z.object({ errorMessage: z.string() });
+
+/**
+ * Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. What was stopped
+ * or timed out may have neither error nor cause.
+ */
+export function toFailure(
+  details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},
+  isAborted = false,
+): Pick<RunFailure, 'error' | 'message'> {
+  const error = truncate(toPrintable(details.error || (isAborted ? 'ExecutionAborted' : 'States.Timeout')), 100);
+  const cause = details.cause ?? '';
+  const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
+  const message = shorten(toPrintable(text).trim(), maxMessageLength);
+  return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
 }

@@ -317,6 +317,7 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     const period = `a run would start at ${since} and end at ${until}, now less the lag`;
     return skip('nothing to export yet', `there is nothing to export yet, because ${period}`);
   }
+  // In this start, or in that of the run that is replaced.
   const isSinceNamed =
     input.since !== undefined || (emptyRun?.parents?.coverage?.isSinceNamed === true && since === emptyRun.since);
   const skipped = withSkipped(emptyRun?.skipped, input);
@@ -399,8 +400,9 @@ interface NamedSince extends Pick<Run, 'since'> {
 }
 
 /**
- * Where the first run begins, for parents without coverage. Without a watermark that applies, the start says it. But a
- * first run that begins after `since.initial` leaves a gap.
+ * Where the chains of parents without coverage begin after a start that names a `since`. They begin at `since.initial`:
+ * a later beginning would leave a gap. At the named `since` if there is neither `since.initial` nor a watermark, or if
+ * the watermark is that of other reports.
  */
 function firstSince(
   { request }: Pick<ExportDefinition, 'request'>,

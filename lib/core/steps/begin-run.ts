@@ -100,7 +100,7 @@ async function recordDecision(deps: BeginRunDependencies, start: Start): Promise
   });
 }
 
-/** The run that is in progress may skip further parents. */
+/** The change of a start that skips further parents of the run in progress. */
 function changeOfRunning(state: ExportState, { skipped }: Extract<Decision, { readonly kind: 'skip' }>) {
   return state.active === undefined || skipped === undefined
     ? {}

@@ -56,7 +56,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   // Also throws if the pages so far have reached a limit.
   const outcome = outcomeAfter(definition, iteration, before);
   if (isRepeated || outcome.next === 'finish') return outcome;
-  // True only after a wait: after a page, `outcomeAfter` has returned `continue`.
+  // Only after a wait, which counts as two iterations: after a page, `outcomeAfter` has returned `continue` already.
   if (loop.iterations >= definition.limits.iterationsPerExecution) {
     return { next: 'continue', ...loopAfter(definition, iteration, before) };
   }

@@ -1,11 +1,14 @@
 /**
  * Publishes a run whose pages are all logged, and moves the watermark.
  *
- * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the list
- * of missing parents (which the manifest names), the manifest (publishes the run, once the store holds every page as it
- * was logged), `run.json` (lists the run in tables), `latest.json` (points to the manifest), the export state (moves
- * the watermark and ends the run). A crash
- * between any two leaves the run active; finishing it again writes the same bytes and continues
+ * Readers rely on the order of writes:
+ * 1. the completion in the state, which fixes the bytes of what follows
+ * 2. the list of missing parents, which the manifest names
+ * 3. the manifest, which publishes the run, once the store holds every page as it was logged
+ * 4. `run.json`, which lists the run in tables, and `latest.json`, which points to the manifest
+ * 5. the state, which moves the watermark and ends the run
+ *
+ * A crash between any two leaves the run active. Finishing it again writes the same bytes and continues
  * (docs/architecture.md, "How a run is published").
  */
 
@@ -173,9 +176,8 @@ interface ReadContent {
 async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
   const folded = foldContent(run);
   let root: DocumentRoot | null = null;
-  for await (const { first, last } of run.slices === undefined
-    ? onlyChain(log, run)
-    : chainsIn(newestEntries(log, run))) {
+  const chains = run.slices === undefined ? onlyChain(log, run) : chainsIn(newestEntries(log, run));
+  for await (const { first, last } of chains) {
     root ??= last.documentRoot;
     if (run.slices === undefined || endsChain(last)) folded.add(first, last);
   }

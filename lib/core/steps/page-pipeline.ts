@@ -103,7 +103,7 @@ export async function* walk(
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
-    // A request checks this while it is in flight.
+    // A request checks this while it is in flight. The step has just checked it for the first page.
     if (existing !== undefined && (previous !== from || !limits.isOwned)) await assertOwned(deps, chain, limits);
     const outcome = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
     if ('end' in outcome) return await commitEnd(identity, outcome.end, previous);
@@ -202,11 +202,11 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
         },
       },
     );
-    // The check takes time, so the request does not wait for it.
+    // The check takes time, so the request does not wait for it: `commit` does.
     const isOwned = limits.isOwned && page === firstPageOf(from);
     const owned = isOwned ? Promise.resolve() : assertOwned(deps, chain, limits);
     const requested: RequestedPage = { identity, label, spool, response, owned, nextCursor: undefined };
-    // Both are awaited later, but may reject before.
+    // `response` and `owned` are awaited later, but may reject before that.
     response.then(
       ({ received }) => {
         if (received.kind === 'end') onLastRequest();

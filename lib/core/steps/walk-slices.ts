@@ -240,6 +240,7 @@ class SliceWalk {
     }
   }
 
+  /** The chain to walk next. One that starts over is walked at once, whatever time is left. */
   #takeAfter(after: AfterChain | 'last request'): OpenSlice | undefined {
     if (after === 'restarted') return this.#take();
     return after === 'stopped' ? undefined : this.#takeNext();
@@ -279,8 +280,8 @@ class SliceWalk {
   }
 
   /**
-   * Ends the slice without its pages, as an operator skips its parent. If it has some, its next attempt has none, so
-   * that those of this one do not count.
+   * Logs the end of a slice whose parent an operator skips. If the slice has pages, it gets a new attempt without any,
+   * so that they do not count.
    */
   async #skip({ slice, last }: OpenSlice): Promise<AfterChain> {
     const cause = { recorded: this.#record.content };
@@ -532,7 +533,7 @@ const asOutage = (error: unknown, hasFetched: boolean): unknown =>
     ? new ExportError('ServiceUnavailableError', error.message, { cause: error.cause })
     : error;
 
-/** Whether the run has fetched a page, possibly before it, or one of its slices, started over. */
+/** Whether the run has fetched a page. A run or a slice that has started over had fetched one before. */
 const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
 
@@ -569,8 +570,8 @@ function beginNextAttempt(
 type Attempts = Required<Pick<RunSlices, 'attempts' | 'restarts'>>;
 
 /**
- * What the state has of single slices. In a run with many, without those that the record knows to be complete: their
- * newest attempt is the newest one in the log.
+ * The attempts and the restarts in the state of a run. If the run has many slices, those of complete slices are left
+ * out, which keeps the state small: the log has their newest attempts.
  */
 function withoutComplete({ run, slices }: Run, recorded: ProgressRecord | undefined): Attempts {
   const { attempts = {}, restarts = {} } = slices ?? {};

@@ -43,15 +43,17 @@ export interface PlacedEntries {
   readonly attempts: ReadonlyMap<number | undefined, number>;
 }
 
-/** By the service's clock: when it sent the earliest first page and the latest last page of the slices. */
-export function serviceTimes(slices: readonly Record<'first' | 'last', Pick<LogEntry, 'serviceTime'>>[]) {
-  const times = { serviceStartedAt: null as Instant | null, serviceCompletedAt: null as Instant | null };
-  for (const { first, last } of slices) {
-    times.serviceStartedAt = earlier(times.serviceStartedAt, first.serviceTime);
-    times.serviceCompletedAt = later(times.serviceCompletedAt, last.serviceTime);
-  }
-  return times;
-}
+type ServiceTimes = Pick<RunContent, 'serviceStartedAt' | 'serviceCompletedAt'>;
+export const noServiceTimes: ServiceTimes = { serviceStartedAt: null, serviceCompletedAt: null };
+
+/** The times of a run with one more slice. */
+export const addServiceTimes = (
+  { serviceStartedAt, serviceCompletedAt }: ServiceTimes,
+  { first, last }: Readonly<Record<'first' | 'last', Pick<LogEntry, 'serviceTime'>>>,
+): ServiceTimes => ({
+  serviceStartedAt: earlier(serviceStartedAt, first.serviceTime),
+  serviceCompletedAt: later(serviceCompletedAt, last.serviceTime),
+});
 
 const earlier = (one: Instant | null, other: Instant | null): Instant | null =>
   one === null || (other !== null && epochMsOf(other) < epochMsOf(one)) ? other : one;
@@ -76,8 +78,7 @@ export function foldContent(run: Run) {
   const missing: MissingParent[] = [];
   let [complete, withoutPages] = [0, 0];
   const msOf = (page: FirstPage): number => epochMsOf(requestedAt(run, page));
-  let serviceStartedAt: Instant | null = null;
-  let serviceCompletedAt: Instant | null = null;
+  let times = noServiceTimes;
   let firstPage: FirstPage | undefined;
   const addEnd = (end: EndEntry): void => {
     ends.set(end.slice, end.page);
@@ -94,8 +95,7 @@ export function foldContent(run: Run) {
       if (own.pages === 0) withoutPages += 1;
       if (last.kind === 'end') addEnd(last);
       if (attempt > 1) attempts.set(slice, attempt);
-      serviceStartedAt = earlier(serviceStartedAt, first.serviceTime);
-      serviceCompletedAt = later(serviceCompletedAt, last.serviceTime);
+      times = addServiceTimes(times, { first, last });
       const { serviceTime } = first;
       const page = { serviceTime, timing: first.kind === 'page' ? first.timing : null };
       const isEarlier = firstPage === undefined || msOf(page) < msOf(firstPage);
@@ -107,8 +107,7 @@ export function foldContent(run: Run) {
       withoutPages,
       missing,
       slices,
-      serviceStartedAt,
-      serviceCompletedAt,
+      ...times,
       firstPage: firstPage ?? { serviceTime: null, timing: null },
       placed: { ends, attempts },
     }),

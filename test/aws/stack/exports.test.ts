@@ -1,8 +1,10 @@
 /** The exports of a stack as `status` reads them. Its transcripts show the rest. */
 
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
-import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
+import { ListSchedulesCommand, type ScheduleSummary, SchedulerClient } from '@aws-sdk/client-scheduler';
+import { mockClient } from 'aws-sdk-client-mock';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { listSchedules } from '../../../lib/aws/stack/exports.ts';
 import { readExports } from '../../../lib/operator/run-view.ts';
 import {
   awsError,
@@ -48,5 +50,36 @@ describe('the exports of a stack', () => {
     aws = mockStack({ services: [{ name: 'acme', exports: ['daily', 'weekly'] }] });
     aws.dynamoDb.on(GetItemCommand).rejects(awsError('AccessDeniedException'));
     await expect(statusesOf()).rejects.toMatchObject({ name: 'AccessDeniedException' });
+  });
+});
+
+const gone = Object.assign(new Error('gone'), { name: 'ResourceNotFoundException' });
+const denied = Object.assign(new Error('denied'), { name: 'AccessDeniedException' });
+
+function aClient() {
+  const client = new SchedulerClient({ region: 'us-east-1' });
+  return { client, scheduler: mockClient(client) };
+}
+
+describe('the schedules of a group', () => {
+  it('are listed with their state, page by page', async () => {
+    const { client, scheduler } = aClient();
+    const page = (NextToken?: string) => ({ GroupName: 'reports', MaxResults: 100, NextToken });
+    scheduler
+      .on(ListSchedulesCommand, page())
+      .resolves({ Schedules: [{ Name: 'nightly', State: 'ENABLED' }], NextToken: 'more' });
+    scheduler.on(ListSchedulesCommand, page('more')).resolves({ Schedules: [{ Name: 'weekly', State: 'DISABLED' }] });
+    expect([...(await listSchedules(client, 'reports'))]).toEqual([
+      ['nightly', 'scheduled'],
+      ['weekly', 'disabled'],
+    ]);
+  });
+
+  it('are none if the group was deleted; any other error is thrown', async () => {
+    const { client, scheduler } = aClient();
+    scheduler.on(ListSchedulesCommand).rejects(gone);
+    expect(await listSchedules(client, 'reports')).toEqual(new Map());
+    scheduler.on(ListSchedulesCommand).rejects(denied);
+    await expect(listSchedules(client, 'reports')).rejects.toBe(denied);
   });
 });

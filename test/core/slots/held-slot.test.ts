@@ -1,10 +1,11 @@
 /** An invocation holds its slot only while it requests pages, and not for long. */
 
 import { describe, expect, it } from 'vitest';
-import type { PageSlots } from '../../../lib/core/ports.ts';
+import type { PageSlots, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { holdSlot, NotYet } from '../../../lib/core/slots/held-slot.ts';
-import { anExportBench, begin, type BenchOptions } from '../../support/export/export-bench.ts';
+import { withSpools } from '../../support/builders.ts';
+import { anExportBench, begin, type BenchOptions, loggedPages } from '../../support/export/export-bench.ts';
 import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
 /** Slots that record what happens to them. `refuseFrom`: the acquisition, from 1, from which on none is free. */
@@ -49,6 +50,36 @@ describe('the slot of an invocation', () => {
     const { outcome } = await exportInSlots({ limits: { pagesPerInvocation: 3 } }, given);
     expect(outcome).toMatchObject({ next: 'finish' });
     expect(given.events).toEqual(['taken', 'returned']);
+  });
+
+  it('is for one request at a time: the next one begins while the page before it is stored, not while it is received', async () => {
+    const bench = anExportBench({ reports: someReports(6), size: 2, limits: { pagesPerInvocation: 3 } });
+    const isRequestedAhead = Promise.withResolvers<void>();
+    let requestedWhileReceived = 0;
+    const service: ReportService = {
+      async fetch(request, options) {
+        if (request.cursor !== null) isRequestedAhead.resolve();
+        return await bench.service.fetch(request, options);
+      },
+    };
+    const store = withSpools(bench.store, ({ fill, put }, { page }) => ({
+      async fill(body) {
+        await fill(body);
+        if (page === 1) requestedWhileReceived = bench.service.requests.length;
+      },
+      async put(received) {
+        // Never resolves if the next page is requested only once this one is stored.
+        if (page === 1) await isRequestedAhead.promise;
+        return await put(received);
+      },
+    }));
+    const { slots, events } = someSlots();
+    const deps = { ...bench.deps, service, store, slots };
+    const outcome = await exportPage(deps, { loop: await begin(deps, 'first'), execution: 'first' });
+    expect(outcome).toMatchObject({ next: 'finish' });
+    expect(requestedWhileReceived).toBe(1);
+    expect(await loggedPages(bench)).toEqual([1, 2, 3]);
+    expect(events).toEqual(['taken', 'returned']);
   });
 
   it('is returned while the invocation waits for a short Retry-After', async () => {
