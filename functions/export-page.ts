@@ -28,7 +28,7 @@ import { createPageSlots, slotsRecord } from '../lib/core/slots/page-slots.ts';
 import { atRate, createRequestRate, rateRecord } from '../lib/core/slots/request-rate.ts';
 import { renewsSecret } from '../lib/service/api/auth/kinds.ts';
 import { createServiceClient, type ServiceClient } from '../lib/service/client/client.ts';
-import { reportReaderOf } from '../lib/service/formats/values/report-reader.ts';
+import { pageReaderOf, reportReaderOf } from '../lib/service/formats/values/report-reader.ts';
 import { rateLimitOf } from '../lib/settings/settings.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult;
@@ -56,8 +56,8 @@ export function exportPageHandler(
         return await probeService({ definition, parent, service, log, runtime }, period);
       }
       const { settings: own, ...common } = context.dependenciesFor(input);
-      const reportReader = reportReaderOf(own.parents);
-      const deps = { ...common, service: client.describedBy(own.api), store, reportReader, ...limits };
+      const readers = { reportReader: reportReaderOf(own.parents), pageReader: pageReaderOf(own.api) };
+      const deps = { ...common, service: client.describedBy(own.api), store, ...readers, ...limits };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       // The run may get its parents, and with them its slices, in this invocation.

@@ -257,6 +257,11 @@ export interface ExportDefinition {
   };
   /** The root of every page. Absent: that of the runs before; the first run may have any. */
   readonly documentRoot?: DocumentRoot | undefined;
+  /**
+   * Where a report has its ID, possibly in several parts. Set if pages do not prove that they are complete: then each
+   * chain is walked until two passes in a row have the same reports.
+   */
+  readonly provedBy?: readonly string[] | undefined;
   /** The compression of pages of new runs. Absent: they are not compressed. */
   readonly compression?: Compression | undefined;
   readonly limits: RunLimits;
@@ -283,6 +288,18 @@ export interface RunLimits {
   readonly maxConsecutiveWaits: number;
 }
 
+/** A walk of a chain whose API does not prove that its pages are complete: the walk after it must see the same. */
+const passSchema = z.object({
+  /** A digest of the IDs of its reports, in any order. null: a report came twice, so that another may be missing. */
+  ids: z.nullable(sha256),
+  reports: count,
+  /** When the service sent its first page, by the service's clock; null if the response had no Date. */
+  serviceTime: z.nullable(instant),
+});
+
+/** A completed pass of a chain. */
+export type Pass = Stored<typeof passSchema>;
+
 const slicesSchema = z.object({
   /** 0 only of a run whose plan has no parents. */
   count,
@@ -302,6 +319,8 @@ const slicesSchema = z.object({
    * `maxCursorRestarts`: the next start begins the slice from its beginning.
    */
   restarts: z.optional(z.record(text, count)),
+  /** The newest completed passes of slices that need two, by slice number. */
+  passes: z.optional(z.record(text, passSchema)),
   /** Increases when slices start over, so that what was recorded of the progress before no longer counts. Absent: 0. */
   generation: z.optional(count),
 });
@@ -365,6 +384,8 @@ const runSchema = z.object({
   scheduledTime: z.optional(text),
   /** How often this run started over because the service rejected its own cursor. */
   cursorRestarts: count,
+  /** The newest completed pass, if the run has one slice and needs two. Its pages are those of another run. */
+  pass: z.optional(passSchema),
   /** Set if it started over: the root of the pages before. */
   documentRoot: z.optional(documentRoot),
   /** Decided once, before publication, so that a repeated attempt writes the same bytes, also with other settings. */
@@ -635,6 +656,10 @@ const pageEntrySchema = z.object({
   reportsDigest: z.optional(text),
   /** Consecutive pages with the same reports, up to and including this one; 0 if it has none, or none are counted. */
   equalPages: count,
+  /** With `provedBy`: 64 bits of a hash of the ID of each report, one after the other, in base64. */
+  ids: z.optional(text),
+  /** Only of page 1 after another pass: when the service sent page 1 of that one, by its clock. */
+  earlierPassAt: z.optional(instant),
 });
 
 const endEntrySchema = z.object({

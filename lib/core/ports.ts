@@ -289,8 +289,9 @@ interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' 
 interface Events {
   'run-started': BegunRun;
   'run-resumed': BegunRun;
-  'run-restarted': RunRef & { abandoned: RunId; reason: string };
-  'slice-restarted': RunRef & { slice: number; attempt: number; reason: string };
+  /** `isPass`: the pages were walked to their end, and are walked once more to prove them. */
+  'run-restarted': RunRef & { abandoned: RunId; isPass: boolean; reason: string };
+  'slice-restarted': RunRef & { slice: number; attempt: number; isPass: boolean; reason: string };
   /** The slice is not exported to its end in this invocation; the others are. */
   'slice-set-aside': RunRef & SetAsideSlice;
   /** The slice has no page: its parent is gone, was skipped, or has no reports. */
@@ -362,6 +363,8 @@ export interface StepDependencies {
   readonly slots?: PageSlots | undefined;
   /** Reads the pages of the export of the parents. Absent: the parents are not reports of another export. */
   readonly reportReader?: ReportReader | undefined;
+  /** Reads the pages of this export. Absent: nothing in them proves that they are complete. */
+  readonly pageReader?: ReportReader | undefined;
   /** Absent: any number of requests may be sent in a period. */
   readonly rate?: RequestRate | undefined;
 }

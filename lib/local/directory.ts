@@ -79,7 +79,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
       settings: originOf(found, options),
       store: reader,
       log,
-      loadReportReader: async () => await loadReportReader(found),
+      loadReportReader: async () => (await loadReaders(found)).reportReader,
       executions: {
         // Each process has executions of its own.
         status: async (execution: string) =>
@@ -190,7 +190,7 @@ async function startRun(
   };
   return await runLocally({
     definition,
-    reportReader: await loadReportReader(configured),
+    ...(await loadReaders(configured)),
     service: client,
     slots: slotsFor(service.maxConcurrentPages, runtime),
     rateLimit: rateLimitOf(service.settings),
@@ -204,9 +204,9 @@ async function startRun(
   });
 }
 
-async function loadReportReader({ settings }: ConfiguredExport) {
-  const { reportReaderOf } = await import('../service/formats/values/report-reader.ts');
-  return reportReaderOf(settings.export.parents);
+async function loadReaders({ settings: { export: own } }: ConfiguredExport) {
+  const { pageReaderOf, reportReaderOf } = await import('../service/formats/values/report-reader.ts');
+  return { reportReader: reportReaderOf(own.parents), pageReader: pageReaderOf(own.api) };
 }
 
 /** Whether the event says that its run has a page. */

@@ -20,7 +20,7 @@ import { orExample } from '../core/validation-errors.ts';
 import { valuesSchema } from '../service/api/condition.ts';
 import type { Description } from '../service/api/description.ts';
 import type { PageSettings } from '../service/api/page.ts';
-import { isFieldOfReport } from '../service/api/paths.ts';
+import { problemInReport } from '../service/api/paths.ts';
 import { parentsIn, usesBound } from '../service/api/request.ts';
 
 const placeInReport = z.string().check(z.maxLength(1_000, 'must have at most 1,000 characters'));
@@ -277,18 +277,8 @@ function problemsOfPlaces(
     ...Object.entries(also).map(([name, at]) => [['also', name], at] as const),
     ...conditions.map(({ at }, index) => [['where', ...(Array.isArray(where) ? [index] : []), 'at'], at] as const),
   ];
-  return places.flatMap(([path, at]) => (isPlace(at, page) ? [] : [[path, problemOfPlace[format]] as const]));
-}
-
-const problemOfPlace = {
-  json: 'must be a JSON Pointer in a report, such as /full_name, without a selection; empty for a report that is a text',
-  ndjson: 'must be a JSON Pointer in a report, such as /full_name, without a selection',
-  xml: 'must be a path below the report without prefixes, such as /id or /link/@href',
-  csv: 'must be the name of a column',
-} as const;
-
-function isPlace(at: string, page: PageSettings): boolean {
-  if (page.format === 'csv') return at !== '';
-  if (page.format === 'json' && at === '') return true;
-  return isFieldOfReport(at, { format: page.format === 'xml' ? 'xml' : 'json' });
+  return places.flatMap(([path, at]) => {
+    const problem = problemInReport(at, page);
+    return problem === undefined ? [] : [[path, problem] as const];
+  });
 }

@@ -641,7 +641,8 @@ export interface ExportProps {
    */
   readonly pagesPerInvocation?: number | undefined;
   /**
-   * How often a run starts over, as its cursor was rejected or counted pages do not add up. Unit: restarts.
+   * How often a run starts over, as its cursor was rejected, counted pages do not add up, or two passes differ. Unit:
+   * restarts.
    *
    * @default 1
    */
@@ -1153,17 +1154,29 @@ export interface ApiNextCountProps {
    */
   readonly step?: 1 | 'reports' | undefined;
   /**
-   * Where every page has the number of all reports: a path in the body, or a header.
+   * Where every page has the number of all reports: a path in the body, or a header. Required without `proof`.
    *
    * @example '/total'
    */
-  readonly total: TotalProps;
+  readonly total?: TotalProps | undefined;
   /**
-   * Whether the page after the last one is requested, which must have no reports.
+   * Whether the page after the last one is requested, which must have no reports. With `total`.
    *
    * @default true
    */
   readonly confirm?: boolean | undefined;
+  /**
+   * `twice`, for an API without a total: pages are requested up to one without reports, or one at which `last` holds,
+   * until two passes in a row have the same reports. That takes twice the requests.
+   */
+  readonly proof?: 'twice' | undefined;
+  /**
+   * Where each report has its ID: in JSON a path, in XML that of an element or attribute, in CSV a column; or a list of
+   * such places. With `proof`.
+   *
+   * @example '/id'
+   */
+  readonly by?: string | readonly string[] | undefined;
 }
 
 /** Where requests send the number. */
@@ -1189,10 +1202,10 @@ export interface ToProps {
   readonly form?: string | undefined;
 }
 
-/** Where every page has the number of all reports: a path in the body, or a header. */
+/** Where every page has the number of all reports: a path in the body, or a header. Required without `proof`. */
 export type TotalProps = string | TotalHeaderProps;
 
-/** Where every page has the number of all reports: a path in the body, or a header. */
+/** Where every page has the number of all reports: a path in the body, or a header. Required without `proof`. */
 export interface TotalHeaderProps {
   /**
    * The name of the header.

@@ -32,7 +32,7 @@ import {
 import { type Auth, findAuthProblems, needsSecret, sendOf } from '../service/api/auth/kinds.ts';
 import { sendSchema } from '../service/api/auth/send.ts';
 import { type Description, exportApiSchema, requestDates, serviceApiSchema } from '../service/api/description.ts';
-import { kindOf } from '../service/api/next/kinds.ts';
+import { kindOf, provedBy } from '../service/api/next/kinds.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { formatOf, reportsIn } from '../service/api/page.ts';
 import { uses, usesBound } from '../service/api/request.ts';
@@ -307,7 +307,7 @@ const exportFields = {
     page: 'costs.md#pages',
   }),
   maxCursorRestarts: field(
-    'How often a run starts over, as its cursor was rejected or counted pages do not add up.',
+    'How often a run starts over, as its cursor was rejected, counted pages do not add up, or two passes differ.',
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
     { unit: 'restarts' },
   ),
@@ -412,6 +412,10 @@ const findParallelProblems = (
     ],
   ]);
 
+/** Whether the total of counted pages proves them. */
+const hasTotal = ({ next }: Pick<Description, 'next'>): boolean =>
+  kindOf(next).sends === 'number' && provedBy(next) === undefined;
+
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(
   { since: { lag = 0, lookbackWindow }, slices: { parallel: atOnce, length }, parents }: GivenExport,
@@ -434,7 +438,7 @@ function findSliceProblems(
     [['since', 'lag'], isUnbounded && lag > 0, unbounded],
     [
       ['since', 'lag'],
-      kindOf(api.next).sends === 'number' && lag === 0,
+      lag === 0 && hasTotal(api),
       `is required with next.from: ${api.next.from}. Set how long after its date a report may still appear or change, for example PT1H`,
     ],
     [
@@ -603,6 +607,7 @@ export function exportDefinition(
         : rootElement === undefined
           ? undefined
           : asDocumentRoot(rootElement),
+    provedBy: provedBy(api.next),
     compression,
     limits: limitsOf(settings),
   };
@@ -613,7 +618,8 @@ const limitsOf = (settings: ExportSettings): ExportDefinition['limits'] => ({
   maxEmptyPages: settings.maxEmptyPages,
   iterationsPerExecution: settings.iterationsPerExecution,
   pagesPerInvocation: settings.pagesPerInvocation,
-  maxCursorRestarts: settings.maxCursorRestarts,
+  // The second pass is no restart.
+  maxCursorRestarts: settings.maxCursorRestarts + (provedBy(settings.api.next) === undefined ? 0 : 1),
   maxInlineWaitSeconds: settings.maxInlineWait / 1_000,
   maxRetryAfterSeconds: settings.maxRetryAfter / 1_000,
   goneAtMostPercent: settings.parents?.gone?.atMost ?? goneAtMostPercent,

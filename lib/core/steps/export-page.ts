@@ -3,6 +3,7 @@
  * pages of each slice are a chain, which `walk-slices.ts` walks.
  */
 
+import { epochMsOf } from '../timestamps.ts';
 import { createRootCheck, expectedRoot, haveOneRoot } from '../document-root.ts';
 import { isExportError } from '../errors.ts';
 import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
@@ -18,6 +19,7 @@ import {
   queueOutcome,
   waitOutcome,
 } from './loop-outcome.ts';
+import { AnotherPass } from './passes.ts';
 import { withPlan } from './plan-parents.ts';
 import { type ExportPageDependencies, type WalkResult, walkSlices } from './walk-slices.ts';
 
@@ -164,9 +166,9 @@ interface Replacement {
 }
 
 /**
- * Starts a run with one slice over after a rejected cursor: a new run with the same `since`, in the same execution. The
- * pages of the abandoned run stay in the store and are never published.
- * @throws `error` if it is not about a rejected cursor, or the run has used up `maxCursorRestarts`
+ * Starts a run with one slice over after a rejected cursor, or after a pass that another one has to confirm: a new run
+ * with the same `since`, in the same execution. Pages of the abandoned run stay in the store and are never published.
+ * @throws `error` if it is neither, or the run has used up `maxCursorRestarts`
  */
 async function restartOrThrow(
   deps: ExportPageDependencies,
@@ -179,15 +181,19 @@ async function restartOrThrow(
   const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
   if (!isRejected || run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   const { execution } = command;
+  const ended = error instanceof AnotherPass ? error.pass : undefined;
   const replacement = await updateOwnedRun<Replacement | undefined>(deps, { execution }, (active, state) => {
     if (active.run !== run.run) return { result: { next: active, isNew: false } };
     // A concurrent invocation has exported the last page, and the run is being published.
     if (active.completion !== undefined) return { result: undefined };
+    const pass = ended ?? active.pass;
     const next: Run = {
       ...active,
       lastFailure: undefined,
-      ...identifyRun(state, runtime),
+      // Every pass asks for what there was when the first one began.
+      ...identifyRun(state, pass === undefined ? runtime : { ...runtime, now: () => epochMsOf(active.startedAt) }),
       cursorRestarts: active.cursorRestarts + 1,
+      pass,
       documentRoot: progress.last?.documentRoot ?? active.documentRoot,
     };
     return { change: { ...state, sequence: next.sequence, active: next }, result: { next, isNew: true } };
@@ -195,7 +201,14 @@ async function restartOrThrow(
   const restarted = { ...loopAfter(definition, iteration, progress), delays: undefined };
   if (replacement === undefined) return { next: 'finish', ...restarted };
   const { next, isNew } = replacement;
-  if (isNew) emit({ event: 'run-restarted', ...refOf(next), abandoned: run.run, reason: error.message });
+  if (isNew)
+    emit({
+      event: 'run-restarted',
+      ...refOf(next),
+      abandoned: run.run,
+      isPass: ended !== undefined,
+      reason: error.message,
+    });
   const iterations = restarted.iterations + 1;
   return { next: 'page', ...restarted, run: next.run, page: 1, iterations, waits: 0 };
 }

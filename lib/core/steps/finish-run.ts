@@ -33,7 +33,7 @@ import { type CompletedRun, manifestChunks, missingParents, summaryChunks } from
 import { foldContent, type RunContent } from '../storage/run-content.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { updateOwnedRun } from './export-state.ts';
-import { tooManyGoneError } from './gone-parents.ts';
+import { tooManyGoneError } from '../parents/gone-parents.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
 import { endsChain, generationOf, newestEntries } from '../run-progress.ts';

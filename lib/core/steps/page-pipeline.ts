@@ -30,8 +30,9 @@ import {
   type PageResponse,
   type RequestLimits,
 } from './page-requests.ts';
+import { assertProved, withIds } from './passes.ts';
 
-type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
+type PipelineDependencies = Pick<StepDependencies, 'store' | 'log' | 'pageReader'> & PageRequestsDependencies;
 
 /** The options that all chains of a run share during an invocation. */
 export interface WalkOptions {
@@ -110,7 +111,8 @@ export async function* walk(
     const { durable, waitedSeconds } = outcome;
     // An earlier attempt that stored the page may have compared it with another root.
     limits.roots.assertStored(durable, previous);
-    const unlogged = toLogEntry(chain.run, identity, durable, previous);
+    const unlogged = await withIds(deps, chain, toLogEntry(chain.run, identity, durable, previous));
+    if (unlogged.nextCursor === null) await assertProved(deps, chain, unlogged);
     // The first entry that is logged takes the delays before this invocation's pages.
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
     limits.delays.current = undefined;
@@ -119,6 +121,7 @@ export async function* walk(
   }
 
   async function commitEnd(identity: PageIdentity, end: ReceivedEnd, previous: PageEntry | undefined): Promise<Logged> {
+    if (end.reason === 'last' && previous !== undefined) await assertProved(deps, chain);
     const entry = await logEnd(deps, chain.run, { identity, end, ...ofParent }, previous);
     if (entry.kind === 'page') limits.roots.assertStored(entry, previous);
     return { entry, timing: null };

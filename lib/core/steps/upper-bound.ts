@@ -11,7 +11,7 @@ import { isSkipped, type ParentOf } from '../parents/run-parents.ts';
 import { hasParents, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
-import { firstGoneError, firstParents } from './gone-parents.ts';
+import { firstGoneError, firstParents } from '../parents/gone-parents.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 /** Whether a report outside the interval of its request would be twice in a run, or in two. */

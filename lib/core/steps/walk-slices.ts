@@ -14,6 +14,7 @@ import {
   type LogEntry,
   type PageEntry,
   type PageTiming,
+  type Pass,
   type ProgressRecord,
   refOf,
   type Run,
@@ -37,12 +38,13 @@ import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { stateNameOfRun } from '../bounded-runs.ts';
 import { logEnd } from './commit-page.ts';
 import { updateOwnedRun } from './export-state.ts';
-import { allGoneError } from './gone-parents.ts';
+import { allGoneError } from '../parents/gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
 import type { Parent } from '../parents/plan.ts';
 import { isSkipped, type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
 import { identityAfter, walk, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
+import { AnotherPass } from './passes.ts';
 import { needsProofOfBounds, proveBounds } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
@@ -164,6 +166,8 @@ class SliceWalk {
   /** How many more pages the chains in progress may log. With the pages so far, these are at most `maxPages`. */
   #allotted = 0;
   readonly #backoff: Backoff = { until: 0 };
+  /** The newest slice that starts over: one after the other, as each changes the state. */
+  #restarting: Promise<unknown> = Promise.resolve();
   readonly #stop = new AbortController();
   /** Aborts what is in flight: the run stops, or the invocation is interrupted. */
   readonly #signal: AbortSignal;
@@ -306,7 +310,7 @@ class SliceWalk {
     const reaction = this.#reactionTo(error);
     try {
       const mayRestart = isExportError(error) && reaction === 'restart';
-      const restarted = mayRestart ? await this.#restart(slice, error.message) : undefined;
+      const restarted = mayRestart ? await this.#restart(slice, error) : undefined;
       if (restarted !== undefined) {
         // A concurrent invocation may have exported the new attempt to its end.
         if (!isOpen(restarted)) return 'over';
@@ -457,14 +461,29 @@ class SliceWalk {
     this.#failures.push({ slice: numberOf(slice), error: failure, reaction });
   }
 
-  /** Starts the slice over, whose cursor was rejected. Undefined: it must not start over. */
-  async #restart(slice: Slice, reason: string): Promise<SliceProgress | undefined> {
-    const cause = { recorded: this.#record.content, isRejected: true };
+  /** Starts over a slice whose cursor was rejected, or that needs another pass. Undefined: it must not start over. */
+  #restart(slice: Slice, error: ExportError): Promise<SliceProgress | undefined> {
+    const restarted = this.#restarting.then(() => this.#restartNext(slice, error));
+    this.#restarting = restarted.catch(() => {});
+    return restarted;
+  }
+
+  async #restartNext(slice: Slice, error: ExportError): Promise<SliceProgress | undefined> {
+    const pass = error instanceof AnotherPass ? error.pass : undefined;
+    const cause = { recorded: this.#record.content, isRejected: true, pass };
     const slices = await beginNextAttempt(this.#deps, this.#options, slice, cause);
     if (slices === undefined) return undefined;
     const number = numberOf(slice);
     const attempt = (slice.attempt ?? 1) + 1;
-    this.#deps.emit({ event: 'slice-restarted', ...refOf(slice), slice: number, attempt, reason });
+    const isPass = pass !== undefined;
+    this.#deps.emit({
+      event: 'slice-restarted',
+      ...refOf(slice),
+      slice: number,
+      attempt,
+      isPass,
+      reason: error.message,
+    });
     this.#run = { ...this.#run, slices };
     const restarted = sliceOf(this.#run, number);
     const progress = { slice: restarted, last: await this.#deps.log.last(restarted) };
@@ -537,6 +556,13 @@ const asOutage = (error: unknown, hasFetched: boolean): unknown =>
 const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
 
+interface RestartCause {
+  readonly recorded: ProgressRecord | undefined;
+  readonly isRejected?: boolean;
+  /** The pass that the next attempt has to confirm. */
+  readonly pass?: Pass | undefined;
+}
+
 /**
  * Gives the slice another attempt, and returns the slices of the run; undefined if it must not start over, because a
  * concurrent invocation has logged its end, or its cursors were rejected more often than `maxCursorRestarts`.
@@ -545,7 +571,7 @@ function beginNextAttempt(
   { definition, log }: ExportPageDependencies,
   { execution }: WalkOptions,
   slice: Slice,
-  { recorded, isRejected = false }: { readonly recorded: ProgressRecord | undefined; readonly isRejected?: boolean },
+  { recorded, isRejected = false, pass }: RestartCause,
 ): Promise<RunSlices | undefined> {
   const { attempt = 1 } = slice;
   const number = numberOf(slice);
@@ -555,9 +581,13 @@ function beginNextAttempt(
     // A concurrent invocation of the same execution has started it over already.
     if (newest.attempt !== attempt) return { result: active.slices };
     if (endsChain(await log.last(newest))) return { result: undefined };
-    const { restarts, attempts } = withoutComplete(active, recorded);
+    const { restarts, attempts, passes } = withoutComplete(active, recorded);
     const count = (restarts[number] ?? 0) + (isRejected ? 1 : 0);
-    const counted = { ...active.slices, restarts: isRejected ? { ...restarts, [number]: count } : restarts };
+    const counted = {
+      ...active.slices,
+      restarts: isRejected ? { ...restarts, [number]: count } : restarts,
+      passes: pass === undefined ? passes : { ...passes, [number]: pass },
+    };
     const changeTo = (slices: RunSlices): ExportState => ({ ...state, active: { ...active, slices } });
     // The count is recorded all the same: it tells the next start to begin the slice from its beginning.
     if (count > definition.limits.maxCursorRestarts) return { change: changeTo(counted), result: undefined };
@@ -567,20 +597,22 @@ function beginNextAttempt(
   });
 }
 
-type Attempts = Required<Pick<RunSlices, 'attempts' | 'restarts'>>;
+type Attempts = Required<Pick<RunSlices, 'attempts' | 'restarts'>> & Pick<RunSlices, 'passes'>;
 
 /**
- * The attempts and the restarts in the state of a run. If the run has many slices, those of complete slices are left
- * out, which keeps the state small: the log has their newest attempts.
+ * What the state of a run has of single slices. If the run has many, those of complete slices are left out, which keeps
+ * the state small: the log has their newest attempts. Their passes are left out in any run.
  */
 function withoutComplete({ run, slices }: Run, recorded: ProgressRecord | undefined): Attempts {
-  const { attempts = {}, restarts = {} } = slices ?? {};
+  const { attempts = {}, restarts = {}, passes } = slices ?? {};
   const isKnown = recorded?.run === run && recorded.generation === generationOf(slices ?? {});
-  if (slices === undefined || slices.count <= maxSlices || !isKnown) return { attempts, restarts };
+  if (slices === undefined || !isKnown) return { attempts, restarts, passes };
   const open = new Set([...recorded.open, ...recorded.setAside]);
-  const isOpenOrNew = ([number]: [string, number]) => Number(number) > recorded.begun || open.has(Number(number));
-  return {
-    attempts: Object.fromEntries(Object.entries(attempts).filter(isOpenOrNew)),
-    restarts: Object.fromEntries(Object.entries(restarts).filter(isOpenOrNew)),
-  };
+  const ofOpenOrNew = <Value>(values: Readonly<Record<string, Value>>) =>
+    Object.fromEntries(
+      Object.entries(values).filter(([number]) => Number(number) > recorded.begun || open.has(Number(number))),
+    );
+  const openPasses = passes && ofOpenOrNew(passes);
+  if (slices.count <= maxSlices) return { attempts, restarts, passes: openPasses };
+  return { attempts: ofOpenOrNew(attempts), restarts: ofOpenOrNew(restarts), passes: openPasses };
 }

@@ -96,7 +96,8 @@ export function foldContent(run: Run) {
       if (last.kind === 'end') addEnd(last);
       if (attempt > 1) attempts.set(slice, attempt);
       times = addServiceTimes(times, { first, last });
-      const { serviceTime } = first;
+      // What has appeared after the first of two passes may be in neither.
+      const serviceTime = earlier(first.serviceTime, (first.kind === 'page' && first.earlierPassAt) || null);
       const page = { serviceTime, timing: first.kind === 'page' ? first.timing : null };
       const isEarlier = firstPage === undefined || msOf(page) < msOf(firstPage);
       firstPage = isEarlier ? page : firstPage;

@@ -120,17 +120,22 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
 /** The events that are no warnings. */
 const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed']);
 
-type Message<Event> = (event: Event, slices: SliceCounts | undefined) => string;
+type Message<Event> = (event: Event, slices: SliceCounts | undefined) => string | undefined;
 type Messages = { readonly [Name in ExportEvent['event']]?: Message<Extract<ExportEvent, { event: Name }>> };
 
 /** The messages about events. The start says how its run ends, pages are counted, and only functions wait for slots. */
 const messages: Messages = {
   'run-started': startedText,
   'run-resumed': resumedText,
-  'run-restarted': ({ run, abandoned, reason }) =>
-    `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
-  'slice-restarted': ({ slice, attempt, reason }, slices) =>
-    `${capitalize(sliceName(slice, slices))} starts over (pass ${attempt}): ${reason}`,
+  'run-restarted': ({ run, abandoned, isPass, reason }) =>
+    isPass
+      ? `${reason}. It continues as run ${run}`
+      : `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
+  // Every slice that needs two passes begins another one.
+  'slice-restarted': ({ slice, attempt, isPass, reason }, slices) =>
+    isPass && attempt === 2
+      ? undefined
+      : `${capitalize(sliceName(slice, slices))} starts over (pass ${attempt}): ${reason}`,
   'slice-set-aside': ({ slice, error, message }, slices) =>
     `${capitalize(sliceName(slice, slices))} is set aside: ${error}: ${message}`,
   'service-asked-to-wait'({ seconds, page, slice }, slices) {

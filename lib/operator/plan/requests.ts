@@ -18,7 +18,7 @@ import { probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
-import { firstParents } from '../../core/steps/gone-parents.ts';
+import { firstParents } from '../../core/parents/gone-parents.ts';
 import { countEqualPages, maxEqualPages } from '../../core/steps/repeated-cursors.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;

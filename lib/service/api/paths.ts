@@ -66,6 +66,23 @@ export const isFieldOfReport = (at: string, { format, reports }: ReportsPlace): 
     ? xmlPath.test(`${reports ?? '/a'}${at}`) && !at.includes('[')
     : jsonPath.test(at) && !/[[*]|^\/$/.test(at);
 
+/** Why no value of a report can be read at this place; undefined if it can. In CSV, it is the name of a column. */
+export function problemInReport(at: string, page: ReportsPlace): string | undefined {
+  const { format, reports } = page;
+  if (format === 'csv' && reports === undefined) return at === '' ? placesInReport.csv : undefined;
+  if (format === 'json' && at === '') return undefined;
+  if (format !== 'json' && format !== 'ndjson' && format !== 'xml')
+    return 'needs pages with reports that can be read: not bytes, nor csv without a row of names';
+  return isFieldOfReport(at, { format: format === 'xml' ? 'xml' : 'json' }) ? undefined : placesInReport[format];
+}
+
+const placesInReport = {
+  json: 'must be a JSON Pointer in a report, such as /full_name, without a selection; empty for a report that is a text',
+  ndjson: 'must be a JSON Pointer in a report, such as /full_name, without a selection',
+  xml: 'must be a path below the report without prefixes, such as /id or /link/@href',
+  csv: 'must be the name of a column',
+} as const;
+
 /** Whether a path leads to a report, or into one. Without `reports`, these are the child elements of the root. */
 export function isInReport(path: string, { format, reports }: ReportsPlace): boolean {
   if (path === '') return false;

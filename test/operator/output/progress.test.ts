@@ -57,8 +57,13 @@ describe('the progress of a run', () => {
       `Resuming run ${run} after 145 pages (since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices)`,
     ],
     [
-      { event: 'slice-restarted', ...ofSlice, attempt: 2, reason: 'responded with 410' },
+      { event: 'slice-restarted', ...ofSlice, attempt: 2, isPass: false, reason: 'responded with 410' },
       'Slice 7 starts over (pass 2): responded with 410',
+    ],
+    [{ event: 'slice-restarted', ...ofSlice, attempt: 2, isPass: true, reason: 'its second pass follows' }, ''],
+    [
+      { event: 'run-restarted', ...ofRun, abandoned: run, isPass: true, reason: 'Its second pass follows' },
+      `Its second pass follows. It continues as run ${run}`,
     ],
     [
       { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML' },

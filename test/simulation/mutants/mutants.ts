@@ -517,7 +517,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'any number of parents may be gone',
     violates: 'a run is published only if few of its parents are gone',
-    faults: [{ at: 'lib/core/steps/gone-parents.ts#tooManyGoneError', replace: () => () => undefined }],
+    faults: [{ at: 'lib/core/parents/gone-parents.ts#tooManyGoneError', replace: () => () => undefined }],
   },
   {
     name: 'a parent is gone that has a page',

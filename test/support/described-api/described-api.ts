@@ -300,7 +300,7 @@ function linkTo(api: Api, { target, headers }: ReceivedRequest, token: string, p
 
 function nextHeaders(api: Api, { next: value, hasNext, total }: PageContent, position: number): Headers {
   if (api.next.from === 'count')
-    return typeof api.next.total === 'string' ? [] : [[api.next.total.header, String(total)]];
+    return typeof api.next.total === 'object' ? [[api.next.total.header, String(total)]] : [];
   const { part, mark } = endOf(api);
   const marked = part.header === undefined ? undefined : mark(hasNext);
   const marks: Headers = marked === undefined || marked === null ? [] : [[part.header ?? '', String(marked)]];

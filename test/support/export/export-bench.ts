@@ -4,7 +4,14 @@ import { gunzipSync } from 'node:zlib';
 import type { ExportDefinition, ExportState, RunLimits, RunResult } from '../../../lib/core/model.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
 import type { Incident } from '../../../lib/aws/step-functions/history.ts';
-import type { ExportEvent, PageLog, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
+import type {
+  ExportEvent,
+  PageLog,
+  ReportReader,
+  ReportService,
+  Runtime,
+  StepDependencies,
+} from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { anExportDefinition, anExportRequest, collect, someLimits } from '../builders.ts';
@@ -29,6 +36,8 @@ export interface BenchOptions {
   readonly definition?: Partial<ExportDefinition>;
   readonly crash?: CrashPoint;
   readonly log?: PageLog;
+  readonly service?: ReportService;
+  readonly pageReader?: ReportReader;
 }
 
 export interface Bench {
@@ -130,9 +139,10 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     service: {
       async fetch(...request) {
         countCall();
-        return await service.fetch(...request);
+        return await (options.service ?? service).fetch(...request);
       },
     },
+    pageReader: options.pageReader,
     store,
     // A test may replace methods of the log.
     log: Object.assign(Object.create(log) as PageLog, {

@@ -1,5 +1,6 @@
 /**
- * Pages are counted, and shift when data changes: the total of every response proves that they are complete.
+ * Pages are counted, and shift when data changes: the total of every response proves that they are complete, or else
+ * that two passes in a row have the same reports (`core/steps/passes.ts`).
  *
  *     {"data": [{"id": 1}, {"id": 2}], "total": 5}
  *     {"from": "count", "to": {"query": "page"}, "total": "/total"}
@@ -7,17 +8,22 @@
  *     X-Total-Count: 5
  *     {"from": "count", "to": {"query": "offset"}, "first": 0, "step": "reports", "total": {"header": "X-Total-Count"}}
  *
- * The last page is the one with which the reports sum to the total, and the page after it must have none. Refused: a
- * page without a total. The walk starts over if the total changes, or if pages do not add up to it. Nothing is kept
+ *     {"from": "count", "to": {"query": "page"}, "proof": "twice", "by": "/id"}
+ *
+ * With `proof`, a page without reports ends a pass, or one at which `last` holds.
+ *
+ * With a total, the last page is the one with which the reports sum to it, and the page after it must have none. The
+ * walk starts over if the total changes, or if pages do not add up to it. Refused: a page without one. Nothing is kept
  * between two pages but their cursor, so that it says what the pages before have shown.
  */
 
 import * as z from 'zod/mini';
 import { asCursor } from '../../../core/model.ts';
-import { field, fieldsOf, flag, object, type Rule } from '../../../core/schema/fields.ts';
-import { isInReport, placeSchema, textAt } from '../paths.ts';
+import { field, fieldsOf, flag, object, oneTypeOf, optionalField, type Rule } from '../../../core/schema/fields.ts';
+import { evaluate } from '../condition.ts';
+import { isInReport, pathSchema, placeSchema, problemInReport, textAt } from '../paths.ts';
 import { keysOf, usesBound } from '../request.ts';
-import { type Described, InvalidPage, lastPage, type NextKind, type PageFacts } from './kind.ts';
+import { type Described, InvalidPage, lastPage, type Next, type NextKind, type PageFacts } from './kind.ts';
 import { countedTarget, fromField, placeOf, writeAt } from './target.ts';
 
 export const countSchema = object({
@@ -36,17 +42,33 @@ export const countSchema = object({
     'What each further request adds to it. `reports`, for an offset, is how many the page had.',
     z._default(z.literal([1, 'reports'], 'must be 1, or "reports" for an offset'), 1),
   ),
-  total: field(
-    'Where every page has the number of all reports: a path in the body, or a header.',
+  total: optionalField(
+    'Where every page has the number of all reports: a path in the body, or a header. Required without `proof`.',
     placeSchema('X-Total-Count'),
     { example: '/total' },
   ),
   confirm: field(
-    'Whether the page after the last one is requested, which must have no reports.',
+    'Whether the page after the last one is requested, which must have no reports. With `total`.',
     z._default(flag(), true),
+  ),
+  proof: optionalField(
+    '`twice`, for an API without a total: pages are requested up to one without reports, or one at which `last` holds, until two passes in a row have the same reports. That takes twice the requests.',
+    z.literal('twice', 'must be twice'),
+  ),
+  by: optionalField(
+    'Where each report has its ID: in JSON a path, in XML that of an element or attribute, in CSV a column; or a list of such places. With `proof`.',
+    oneTypeOf(
+      [pathSchema, z.readonly(z.array(pathSchema).check(z.minLength(1, 'must not be empty')))],
+      'must be a path, or a list of paths',
+    ),
+    { example: '/id' },
   ),
 });
 type Counted = z.infer<typeof countSchema>;
+/** The settings of an API with a total. */
+type WithTotal = Counted & { readonly total: NonNullable<Counted['total']> };
+
+const hasTotal = (next: Counted): next is WithTotal => next.total !== undefined;
 
 export const countKind: NextKind<Counted> = {
   sends: 'number',
@@ -54,10 +76,13 @@ export const countKind: NextKind<Counted> = {
     const { received, total } = progressOf(cursor);
     return received === total;
   },
+  provedBy: ({ by }) => (by === undefined ? undefined : ([by].flat() as readonly string[])),
   rules: rulesOf,
   paths: ({ total }) => (typeof total === 'string' ? [[['next', 'total'], total]] : []),
-  read(page, { next }) {
+  read(page, api) {
     const { isFirst, sent = '' } = page;
+    const { next } = api;
+    if (!hasTotal(next)) return readInPass(page, api);
     const total = totalOf(page, next);
     const count = page.isEmpty ? 0 : (page.reports ?? 0);
     const before = isFirst ? { position: next.first, received: 0, total, size: count } : progressOf(sent);
@@ -81,16 +106,48 @@ export const countKind: NextKind<Counted> = {
   },
 };
 
+/** What follows a page whose API has no total: nothing is remembered but the number. */
+function readInPass(page: PageFacts, { next, last }: Described<Counted>): Next {
+  const { answer } = evaluate(last ?? { reports: 0 }, page);
+  if (answer === 'holds' || (answer === 'silent' && page.mayBeSilent)) return lastPage;
+  const count = page.isEmpty ? 0 : (page.reports ?? 0);
+  if (count === 0) throw new InvalidPage(`it has no reports, but is not the last page by ${JSON.stringify(last)}`);
+  const position = page.isFirst ? next.first : Number(page.sent);
+  return { kind: 'page', cursor: asCursor(String(position + (next.step === 'reports' ? count : next.step))) };
+}
+
 function rulesOf(api: Described<Counted>): readonly Rule[] {
+  const { total, proof } = api.next;
   return [
     ...rulesOfPlace(api),
     ...rulesOfPage(api),
-    [['last'], api.last !== undefined, 'must not be set with next.from: count: the total decides'],
+    ...rulesOfProof(api),
+    [['next', 'total'], total === undefined && proof === undefined, totalAdvice],
+    [
+      ['last'],
+      api.last !== undefined && proof === undefined,
+      'must not be set with next.from: count and a total, which decides',
+    ],
     [
       ['request'],
-      !usesBound(api.request, 'until'),
+      total !== undefined && !usesBound(api.request, 'until'),
       'must have {since} and {until} with next.from: count: pages shift while reports are added to their period',
     ],
+  ];
+}
+
+const totalAdvice =
+  'is required. If no response has a total, set proof to "twice", and by to the path of the ID in a report: each page is then requested twice';
+
+/** The proof by two passes. */
+function rulesOfProof({ next, page }: Described<Counted>): readonly Rule[] {
+  const { total, proof, by } = next;
+  const problems = [by ?? []].flat().map((at) => problemInReport(at, page));
+  return [
+    [['next', 'proof'], proof !== undefined && total !== undefined, 'has no meaning beside total, which proves more'],
+    [['next', 'by'], by === undefined && proof !== undefined, 'is required with proof, such as /id'],
+    [['next', 'by'], by !== undefined && proof === undefined, 'needs proof'],
+    ...problems.map((problem): Rule => [['next', 'by'], problem !== undefined, problem ?? '']),
   ];
 }
 
@@ -141,7 +198,7 @@ function rulesOfPage({ next, page, when }: Described<Counted>): readonly Rule[] 
     ],
     [
       ['next', 'confirm'],
-      page.format === 'ndjson' && next.confirm,
+      page.format === 'ndjson' && next.total !== undefined && next.confirm,
       'must be false for ndjson: a page without reports is no NDJSON',
     ],
   ];
@@ -156,7 +213,7 @@ interface Progress {
 }
 
 function progressOf(cursor: string): Progress {
-  const [position = Number.NaN, received = 0, total = 0, size = 0] = (cursor.match(/\d+/g) ?? []).map(Number);
+  const [position = Number.NaN, received = 0, total = Number.NaN, size = 0] = (cursor.match(/\d+/g) ?? []).map(Number);
   return { position, received, total, size };
 }
 
@@ -185,7 +242,7 @@ function adviceOnFirst(before: Progress, { received, total }: Counts, { first, s
 }
 
 /** 0 if `when.empty` holds, and there is no total. */
-function totalOf(page: PageFacts, { total }: Counted): number {
+function totalOf(page: PageFacts, { total }: WithTotal): number {
   const given = textAt(total, page);
   const isRange = typeof total === 'object' && total.header.toLowerCase() === 'content-range';
   const text = isRange ? given?.split('/')[1] : given;

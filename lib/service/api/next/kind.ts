@@ -74,6 +74,8 @@ export interface NextKind<NextSettings> {
   readonly sends?: 'number' | 'nothing';
   /** Whether a cursor is that of the page after the last one, which must have no reports. Absent: there is none. */
   readonly isAfterLast?: (cursor: string) => boolean;
+  /** Where each report has its ID, possibly in several parts, if two passes prove the pages. Absent: never. */
+  readonly provedBy?: (next: NextSettings) => readonly string[] | undefined;
   /** How a cursor is kept. Absent: as `to` says, or else as text. */
   readonly form?: (api: Pick<Described<NextSettings>, 'next' | 'page'>) => CursorForm;
   /** The place for people. Absent: the name of the kind and `at`. */

@@ -32,6 +32,9 @@ const kinds: { readonly [From in NextSettings['from']]: NextKind<Extract<NextSet
 /** The kind of these settings. */
 export const kindOf = ({ from }: NextSettings): NextKind<NextSettings> => kinds[from] as NextKind<NextSettings>;
 
+/** Where each report has its ID, if two passes prove the pages; undefined if pages prove themselves. */
+export const provedBy = (next: NextSettings): readonly string[] | undefined => kindOf(next).provedBy?.(next);
+
 /** Where the next page is, for people: `body /meta/next`. */
 export const placeOfNext = (next: NextSettings): string =>
   kindOf(next).place?.(next) ?? `${next.from} ${'at' in next ? next.at : ''}`.trim();

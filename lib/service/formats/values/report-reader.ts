@@ -6,6 +6,8 @@
 
 import { ExportError } from '../../../core/errors.ts';
 import type { ReportReader, ReportValues } from '../../../core/ports.ts';
+import type { Api } from '../../api/description.ts';
+import { provedBy } from '../../api/next/kinds.ts';
 import { type PageSettings, reportsIn } from '../../api/page.ts';
 import { checkText, type OnReport, type TextReader } from '../format-check.ts';
 
@@ -27,6 +29,10 @@ const createReportReader = (page: PageSettings): ReportReader => ({
 export const reportReaderOf = (
   parents: { readonly parentPage?: PageSettings | undefined } | undefined,
 ): ReportReader | undefined => parents?.parentPage && createReportReader(parents.parentPage);
+
+/** Reads the pages of an export, if the IDs of its reports prove them. */
+export const pageReaderOf = ({ page, next }: Pick<Api, 'page' | 'next'>): ReportReader | undefined =>
+  provedBy(next) === undefined ? undefined : createReportReader(page);
 
 async function textReader(page: PageSettings, paths: readonly string[], onReport: OnReport): Promise<TextReader> {
   // Libraries take time to load, and few processes need them.

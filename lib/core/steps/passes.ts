@@ -1,0 +1,171 @@
+/**
+ * Proves the pages of an API that counts them and gives no total, as two passes of a chain in a row have the same
+ * reports. Counted pages shift while reports are added or removed, and the end of a pass does not show that.
+ *
+ * A report that is removed, or moves to the end, makes another one skip the page that is requested next. The next pass
+ * then lacks the first one, or has the other one, too. A report that is added in front makes another one come twice. So
+ * two passes with the same reports, each once, have all reports that existed during both, unless changes cancel each
+ * other out exactly. Their order does not matter: an API may sort differently each time.
+ *
+ * A pass is a run of its own, or an attempt of its slice. Its last page is logged only if it is proved, so that nothing
+ * else has to know of passes. The log has 64 bits of a hash of each ID: of ten million, two are equal by chance in one
+ * of 370,000 exports, which then fails.
+ */
+
+import { hash } from 'node:crypto';
+import { ExportError } from '../errors.ts';
+import type { Pass, Run } from '../model.ts';
+import type { ReportValues, StepDependencies } from '../ports.ts';
+import { numberOf } from '../slices.ts';
+import { DifferentContentError, readPage } from '../storage/compression.ts';
+import { describePage } from '../storage/keys.ts';
+import type { UnloggedEntry } from './commit-page.ts';
+import type { Chain } from './page-requests.ts';
+
+type PassDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'pageReader'>;
+
+const idBytes = 8;
+/** What a log entry can hold. */
+const maxReportsOfPage = 20_000;
+/** They take 160 MB while a pass is compared. */
+const maxReportsOfPass = 10_000_000;
+
+/** A pass is over, and another one follows, or the run fails. */
+export class AnotherPass extends ExportError {
+  declare readonly pass: Pass;
+
+  constructor(message: string, pass: Pass) {
+    super('CursorRejectedError', message);
+    // Node.js prints every field of an error that is not caught.
+    Object.defineProperty(this, 'pass', { value: pass, enumerable: false });
+  }
+}
+
+/**
+ * The entry with the IDs of the reports in its page, as it is stored.
+ * @throws ContractError if a report has no ID; PageConflictError if the page was changed
+ */
+export async function withIds(deps: PassDependencies, chain: Chain, entry: UnloggedEntry): Promise<UnloggedEntry> {
+  const { provedBy } = deps.definition;
+  if (provedBy === undefined) return entry;
+  const earlierPassAt = entry.page === 1 ? passBefore(chain)?.serviceTime : null;
+  const ids = entry.reports === 0 ? '' : await readIds(deps, entry, provedBy);
+  return { ...entry, ids, ...(earlierPassAt != null && { earlierPassAt }) };
+}
+
+async function readIds(
+  { store, pageReader }: PassDependencies,
+  entry: UnloggedEntry,
+  paths: readonly string[],
+): Promise<string> {
+  if (pageReader === undefined) throw new Error(`Nothing reads the pages of export ${entry.export}`);
+  const reports = await readReports(store, entry, async (page) => await pageReader.read(page, paths));
+  const place = `${describePage(entry)} of run ${entry.run}`;
+  if (reports.length !== entry.reports)
+    throw new ExportError(
+      'ContractError',
+      `The IDs of ${place} cannot be read: it has ${entry.reports} reports, but ${reports.length} were found`,
+    );
+  if (reports.length > maxReportsOfPage) {
+    const limit = maxReportsOfPage.toLocaleString('en');
+    throw new ExportError(
+      'ConfigurationError',
+      `Pages with more than ${limit} reports cannot be proved (next.proof), and ${place} has ${reports.length}. Request smaller pages`,
+    );
+  }
+  const ids = Buffer.alloc(reports.length * idBytes);
+  reports.forEach((values, index) => {
+    const id = JSON.stringify(
+      values.map((value, part) => textOf(value, paths[part] ?? '', `report ${index + 1} of ${place}`)),
+    );
+    hash('sha256', id, 'buffer').copy(ids, index * idBytes, 0, idBytes);
+  });
+  return ids.toString('base64');
+}
+
+async function readReports(
+  store: PassDependencies['store'],
+  entry: UnloggedEntry,
+  read: (page: AsyncIterable<Uint8Array>) => Promise<readonly ReportValues[]>,
+): Promise<readonly ReportValues[]> {
+  const changed = (reason: string) =>
+    new ExportError(
+      'PageConflictError',
+      `${store.locate(entry.key)} ${reason}, although it was just stored. Start again`,
+    );
+  const chunks = await store.read(entry.key);
+  if (chunks === undefined) throw changed('does not exist');
+  try {
+    return await read(readPage(entry, chunks));
+  } catch (error) {
+    throw error instanceof DifferentContentError ? changed(error.message) : error;
+  }
+}
+
+function textOf(value: ReportValues[number], path: string, place: string): string {
+  if ((value?.type === 'string' || value?.type === 'number') && value.text !== '') return value.text;
+  throw new ExportError(
+    'ContractError',
+    `There is no text or number at ${path} (next.by) in ${place}, so it has no ID, and no two passes can be compared. ` +
+      'Name a field that identifies each report, then start with --restart',
+  );
+}
+
+/**
+ * Called before the end of a chain is logged. `last` is its last page, if that is not logged yet.
+ * @throws AnotherPass unless the pass before had the same reports, and each came once
+ */
+export async function assertProved(deps: PassDependencies, chain: Chain, last?: UnloggedEntry): Promise<void> {
+  if (deps.definition.provedBy === undefined) return;
+  const before = passBefore(chain);
+  const pass = await readPass(deps, chain, last);
+  if (pass.ids !== null && pass.ids === before?.ids) return;
+  throw new AnotherPass(reasonFor(chain, pass, before), pass);
+}
+
+const passBefore = ({ run, slice }: { readonly run: Run; readonly slice: Chain['slice'] }): Pass | undefined =>
+  run.slices === undefined ? run.pass : run.slices.passes?.[numberOf(slice)];
+
+async function readPass({ log }: PassDependencies, { slice }: Chain, last: UnloggedEntry | undefined): Promise<Pass> {
+  const ofPages: Buffer[] = [];
+  let reports = 0;
+  let serviceTime: Pass['serviceTime'] = null;
+  const add = ({ page, ids = '', ...entry }: UnloggedEntry): void => {
+    const bytes = Buffer.from(ids, 'base64');
+    ofPages.push(bytes);
+    reports += bytes.length / idBytes;
+    if (page === 1) serviceTime = entry.serviceTime;
+    if (reports <= maxReportsOfPass) return;
+    const limit = maxReportsOfPass.toLocaleString('en');
+    throw new ExportError(
+      'ConfigurationError',
+      `More than ${limit} reports cannot be compared (next.proof). Divide the run with slices or parents`,
+    );
+  };
+  for await (const entry of log.entries(slice)) {
+    // A concurrent invocation may have logged the last page meanwhile.
+    if (entry.kind === 'page' && entry.page !== last?.page) add(entry);
+  }
+  if (last !== undefined) add(last);
+  const ids = new BigUint64Array(reports);
+  const bytes = Buffer.from(ids.buffer);
+  ofPages.reduce((at, part) => at + part.copy(bytes, at), 0);
+  ids.sort();
+  const isRepeated = ids.some((id, index) => index > 0 && id === ids[index - 1]);
+  return { ids: isRepeated ? null : hash('sha256', bytes), reports, serviceTime };
+}
+
+function reasonFor({ run: { run }, slice }: Chain, { ids, reports }: Pass, before: Pass | undefined): string {
+  const name = `${slice.slice === undefined ? 'Run' : `Slice ${slice.slice} of run`} ${run}`;
+  const count = reports.toLocaleString('en');
+  if (ids !== null && before === undefined)
+    return `${name} has come to the end of its pages with ${count} reports. Its second pass has to find the same ones (next.proof)`;
+  const found =
+    ids === null
+      ? 'a report came twice'
+      : `it has not the same ${count} reports as the pass before, which had ${before?.reports.toLocaleString('en')}`;
+  return (
+    `${name} has come to the end of its pages, but ${found}, so pages have shifted (next.proof). If every run ends here, check that next.by identifies ` +
+    'each report, sort by a field that never changes, start when there are fewer changes, set since.lag, or raise maxCursorRestarts'
+  );
+}
