@@ -17,7 +17,7 @@ import { updateState } from '../core/steps/export-state.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { freshnessSeconds } from '../settings/schedule-settings.ts';
 import { exportDefinition, rateLimitOf } from '../settings/settings.ts';
-import { createDirectoryPageStore } from './files/page-store.ts';
+import { createDirectoryPageStore } from './page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
 import { finishedChanges } from './renewed-secret.ts';

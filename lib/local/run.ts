@@ -8,7 +8,7 @@ import { createRequestRate, type RateLimit, rateRecord } from '../core/slots/req
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
 import { fileSystemError } from './durable-fs.ts';
-import { createDirectoryPageStore } from './files/page-store.ts';
+import { createDirectoryPageStore } from './page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, type Retry, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
 import { pageLogIn, sourcesIn } from './sqlite/page-log.ts';

@@ -71,7 +71,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     '.',
   ],
   'lib/service': ['redaction', 'formats', 'network', 'client', 'simulator'],
-  'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
+  'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'page-store.ts', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'step-functions', 'lambda', 'stack'],
   'lib/operator': [
     'target.ts',

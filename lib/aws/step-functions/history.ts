@@ -5,6 +5,7 @@
 
 import { GetExecutionHistoryCommand, type HistoryEvent, type SFNClient } from '@aws-sdk/client-sfn';
 import * as z from 'zod/mini';
+import { messageInCause } from '../../core/steps/fail-run.ts';
 import type { StateName } from '../../core/state-machine/definition.ts';
 import type { Instant, RunFailure } from '../../core/model.ts';
 import { instantOf } from '../../core/timestamps.ts';
@@ -75,19 +76,13 @@ const defaultMessages: Readonly<Record<string, string>> = {
 };
 
 const maxMessageLength = 1_000;
-const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 
-/**
- * Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. What was stopped
- * or timed out may have neither error nor cause.
- */
+/** Makes error and message fit for a terminal. What was stopped or timed out may have neither error nor cause. */
 export function toFailure(
   details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},
   isAborted = false,
 ): Pick<RunFailure, 'error' | 'message'> {
   const error = truncate(toPrintable(details.error || (isAborted ? 'ExecutionAborted' : 'States.Timeout')), 100);
-  const cause = details.cause ?? '';
-  const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
-  const message = shorten(toPrintable(text).trim(), maxMessageLength);
+  const message = shorten(toPrintable(messageInCause(details.cause ?? '')).trim(), maxMessageLength);
   return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
 }

@@ -25,7 +25,7 @@ import { parseStartInput } from '../start/start-input.ts';
 import { readProgress, type RunProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
 
-/** An error as the state machine catches it. The cause of a Lambda function's error is JSON text. */
+/** An error as the state machine catches it. */
 const failureSchema = z.object({
   Error: z._default(z.string(), 'States.Unknown'),
   Cause: z._default(z.string(), ''),
@@ -138,10 +138,11 @@ function parseFailure(failure: unknown): { readonly error: string; readonly mess
   const parsed = failureSchema.safeParse(failure);
   const { Error: error, Cause } = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
   // Not every store keeps half of a surrogate pair.
-  return { error, message: shorten(messageOf(Cause), maxMessageLength).toWellFormed() };
+  return { error, message: shorten(messageInCause(Cause), maxMessageLength).toWellFormed() };
 }
 
-function messageOf(cause: string): string {
+/** The message in the JSON that Lambda returns as the cause of an error; any other text as it is. */
+export function messageInCause(cause: string): string {
   try {
     return lambdaCauseSchema.parse(JSON.parse(cause)).errorMessage;
   } catch {

@@ -1,7 +1,7 @@
 /** The stores of a directory, each with a connection of its own to the state file. */
 
 import type { Compress } from '../../../lib/core/storage/compression.ts';
-import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
+import { createDirectoryPageStore } from '../../../lib/local/page-store.ts';
 import { pageLogIn } from '../../../lib/local/sqlite/page-log.ts';
 import { openStateFile, stateFileIn } from '../../../lib/local/sqlite/state-file.ts';
 

@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { aFetchedPage, aRunFolder, sha256Of, putPage } from '../../support/builders.ts';
-import { mapConcurrently } from '../../../lib/core/concurrency.ts';
-import { directoryStore } from '../../support/export/directory-store.ts';
-import { startScript } from '../../support/process/child-script.ts';
-import { temporaryDirectory } from '../../support/temporary-directory.ts';
-import { body, identity, latest, latestKey, manifest, manifestKey, publish } from '../children/publish.ts';
-import { bodyOf, cursorOf, identityOf } from '../children/write-pages.ts';
+import { aFetchedPage, aRunFolder, sha256Of, putPage } from '../support/builders.ts';
+import { mapConcurrently } from '../../lib/core/concurrency.ts';
+import { directoryStore } from '../support/export/directory-store.ts';
+import { startScript } from '../support/process/child-script.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { body, identity, latest, latestKey, manifest, manifestKey, publish } from './children/publish.ts';
+import { bodyOf, cursorOf, identityOf } from './children/write-pages.ts';
 
-const publisher = new URL('../children/publish.ts', import.meta.url);
-const pageWriter = new URL('../children/write-pages.ts', import.meta.url);
+const publisher = new URL('./children/publish.ts', import.meta.url);
+const pageWriter = new URL('./children/write-pages.ts', import.meta.url);
 
 const textAt = (root: string, key: string) =>
   readFile(join(root, key), 'utf8').catch((error: NodeJS.ErrnoException) => {

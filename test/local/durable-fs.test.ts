@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import { createSpoolFile } from '../../../lib/local/durable-fs.ts';
-import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { createSpoolFile } from '../../lib/local/durable-fs.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 it('writes nothing into the file that reuses its descriptor after it was abandoned', async () => {
   await using directory = await temporaryDirectory();

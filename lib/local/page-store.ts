@@ -21,10 +21,10 @@
 import { existsSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { Digest } from '../../core/storage/spool.ts';
-import { codeOf, ExportError, objectConflict } from '../../core/errors.ts';
-import type { PageMetadata, StoredPage } from '../../core/model.ts';
-import type { PageStore, StoreReader } from '../../core/ports.ts';
+import type { Digest } from '../core/storage/spool.ts';
+import { codeOf, ExportError, objectConflict } from '../core/errors.ts';
+import type { PageMetadata, StoredPage } from '../core/model.ts';
+import type { PageStore, StoreReader } from '../core/ports.ts';
 import {
   type Compress,
   digestOf,
@@ -32,13 +32,8 @@ import {
   objectDigest,
   type PageObject,
   toPageMetadata,
-} from '../../core/storage/compression.ts';
-import {
-  checksumOf,
-  maxDocumentBytes,
-  parsePageMetadata,
-  sequenceOfPointer,
-} from '../../core/storage/stored-records.ts';
+} from '../core/storage/compression.ts';
+import { checksumOf, maxDocumentBytes, parsePageMetadata, sequenceOfPointer } from '../core/storage/stored-records.ts';
 import {
   createDirectoryDurably,
   createSpoolFile,
@@ -49,8 +44,8 @@ import {
   linkIfAbsent,
   removeStaleSpoolFiles,
   replaceFile,
-} from '../durable-fs.ts';
-import type { StateFile } from '../sqlite/state-file.ts';
+} from './durable-fs.ts';
+import type { StateFile } from './sqlite/state-file.ts';
 
 interface DirectoryPageStore extends PageStore, StoreReader {
   /**

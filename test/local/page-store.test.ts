@@ -4,7 +4,7 @@ import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'no
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { pageStoreContract } from '../../contracts/page-store-contract.ts';
+import { pageStoreContract } from '../contracts/page-store-contract.ts';
 import {
   aCursor,
   aFetchedPage,
@@ -14,15 +14,15 @@ import {
   collect,
   sha256Of,
   putPage,
-} from '../../support/builders.ts';
-import { compressAtOnce } from '../../support/export/compress-at-once.ts';
-import { directoryStore } from '../../support/export/directory-store.ts';
-import { changeRow, ofMetadata, type RowChange, stateRow } from '../../support/export/state-rows.ts';
-import { startScript } from '../../support/process/child-script.ts';
-import { replaceInFs } from '../../support/replaced-fs.ts';
-import { temporaryDirectory } from '../../support/temporary-directory.ts';
+} from '../support/builders.ts';
+import { compressAtOnce } from '../support/export/compress-at-once.ts';
+import { directoryStore } from '../support/export/directory-store.ts';
+import { changeRow, ofMetadata, type RowChange, stateRow } from '../support/export/state-rows.ts';
+import { startScript } from '../support/process/child-script.ts';
+import { replaceInFs } from '../support/replaced-fs.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-const publisher = new URL('../children/publish.ts', import.meta.url);
+const publisher = new URL('./children/publish.ts', import.meta.url);
 
 pageStoreContract('The directory page store', async () => {
   const directory = await temporaryDirectory();
