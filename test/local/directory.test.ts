@@ -11,12 +11,12 @@ import type { LocalExport } from '../../lib/local/settings.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { type LocalDeploymentOptions, openLocalDeployment } from '../../lib/local/directory.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
-import { combineScripts, errorResponse, onPage, throttled } from '../support/service/faults.ts';
+import { onPage, throttled } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import { createSqlitePageLog } from '../support/export/directory-store.ts';
-import { aLocalExport, anExportState, aRun, at, loggedPages } from '../support/builders.ts';
+import { aLocalExport, anExportState, aRun, at } from '../support/builders.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -58,38 +58,6 @@ const optionsFor = (out: string, ...exports: readonly LocalExport[]): LocalDeplo
 });
 
 describe('a local deployment', () => {
-  it('logs what delayed each page', async () => {
-    await using directory = await temporaryDirectory();
-    const faults = combineScripts(onPage(2, throttled('9')), onPage(3, errorResponse(503)));
-    const reports = inMemoryReports(someReports(5));
-    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
-    const settings = aLocalExport({
-      service: { baseUrl: service.baseUrl, vendor: 'ACME' },
-      export: { name: 'daily', size: 2, since: { overlap: 'PT15M' } },
-    });
-    const options = { ...optionsFor(directory.path), runtime: aFastClock() };
-    const end = await startLocalExport(options, settings, {}, startOptions);
-    if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
-
-    await using deployment = openLocalDeployment(optionsFor(directory.path, settings));
-    expect(await deployment.exportNames()).toEqual(['daily']);
-    const daily = await deployment.open('daily');
-    expect(daily.definition).toMatchObject({
-      name: 'daily',
-      request: { source: service.baseUrl, size: 2 },
-      since: { from: 'watermark', overlapMs: 900_000 },
-    });
-    const { run, export: name } = end.result;
-    const entries = await loggedPages(daily.log, { export: name, run });
-    expect(entries.map(({ waitedSeconds, failedAttempts }) => [waitedSeconds, failedAttempts])).toEqual([
-      [undefined, undefined],
-      [9, undefined],
-      [undefined, 1],
-    ]);
-    for (const { timing } of entries)
-      expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
-  });
-
   it('stores pages that travelled compressed as they were, and says in the manifest how small they were', async () => {
     await using directory = await temporaryDirectory();
     const reports = inMemoryReports(someReports(40));
