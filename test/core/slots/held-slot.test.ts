@@ -45,14 +45,7 @@ async function exportInSlots(options: BenchOptions, { slots, events }: ReturnTyp
 }
 
 describe('the slot of an invocation', () => {
-  it('is taken once for several pages, and returned at the end', async () => {
-    const given = someSlots();
-    const { outcome } = await exportInSlots({ limits: { pagesPerInvocation: 3 } }, given);
-    expect(outcome).toMatchObject({ next: 'finish' });
-    expect(given.events).toEqual(['taken', 'returned']);
-  });
-
-  it('is for one request at a time: the next one begins while the page before it is stored, not while it is received', async () => {
+  it('is taken once for several pages, for one request at a time: the next begins while the page before it is stored, not while it is received', async () => {
     const bench = anExportBench({ reports: someReports(6), size: 2, limits: { pagesPerInvocation: 3 } });
     const isRequestedAhead = Promise.withResolvers<void>();
     let requestedWhileReceived = 0;
