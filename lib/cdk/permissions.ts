@@ -33,10 +33,9 @@ export function grantPageLog(role: Role, { serviceName, table, keys }: ServiceSt
   ]);
 }
 
-export function grantPageStore(role: Role, { bucket, prefix, keys, hasObjectTags }: ServiceStores): void {
+export function grantPageStore(role: Role, { bucket, prefix, keys }: ServiceStores): void {
   const objects = bucket.arnForObjects(`${prefix}*`);
-  const actions = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'];
-  grant(role, hasObjectTags ? [...actions, 's3:PutObjectTagging'] : actions, objects);
+  grant(role, ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'], objects);
   // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A
   // condition on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes
   // and ETags of all objects, but no content.

@@ -25,7 +25,7 @@ import {
 } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
 import { detailTypes, eventSource } from '../core/state-machine/definition.ts';
-import { functionSettings, serviceMetadata, type StorageClass } from '../settings/deployed-settings.ts';
+import { functionSettings, serviceMetadata } from '../settings/deployed-settings.ts';
 import { findSimilarNames } from '../settings/deployment-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
 import { createServiceAlarms } from './alarms.ts';
@@ -106,24 +106,12 @@ export interface ReportExporterProps {
    */
   readonly logRetention?: RetentionDays;
   /**
-   * The storage class of new pages.
-   *
-   * @default 'STANDARD'
-   */
-  readonly storageClass?: StorageClass;
-  /**
    * How pages are compressed in the bucket, from the next run of each export on. With `gzip`, each page is a gzip file
    * of its own: docs/consumers.md, "Compressed pages".
    *
    * @default - pages are stored as the service sends them
    */
   readonly compression?: 'gzip';
-  /**
-   * The tags of new pages and manifests, at most 10.
-   *
-   * @default - none
-   */
-  readonly objectTags?: Readonly<Record<string, string>>;
   /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step
    * Functions, through a NAT gateway or VPC endpoints: docs/aws.md, "What the functions must reach".
@@ -206,7 +194,10 @@ export class ReportExporter extends Construct {
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
     const named = { name: defaultName(this), path: this.node.path };
-    const { service: settings, bucket: objects } = parseExporterSettings(props, named);
+    const {
+      service: settings,
+      bucket: { compression },
+    } = parseExporterSettings(props, named);
     const { name, prefix, service, exports } = settings;
     const exportNames = exports.map((each) => each.name);
     assertDistinctNames(this, name, exportNames);
@@ -214,7 +205,7 @@ export class ReportExporter extends Construct {
     this.exportNames = exportNames;
     this.prefix = prefix;
 
-    const stores = createStores(this, props, settings, objects);
+    const stores = createStores(this, props, settings);
     this.bucket = stores.bucket;
     this.table = stores.table;
     this.secret = stores.secret;
@@ -226,7 +217,7 @@ export class ReportExporter extends Construct {
       ...common,
       stores,
       environment: functionEnvironment(this, resources),
-      settings: functionSettings(settings, objects),
+      settings: functionSettings(settings, compression),
       memoryMebibytes: service.memoryMebibytes,
       network: functionNetwork(this, props, name, service),
     });

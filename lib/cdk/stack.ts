@@ -78,9 +78,7 @@ export class ReportExporterStack extends Stack {
       alarmTopic: this.alarmTopic,
       runbookUrl: alarms.runbookUrl,
       logRetention,
-      storageClass: bucket.storageClass,
       compression: bucket.compression,
-      objectTags: bucket.objectTags,
       ...(network && importNetwork(this, network)),
     };
     const services = new Construct(this, 'Services');

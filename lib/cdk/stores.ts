@@ -16,7 +16,7 @@ import type { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import { runObjectsPattern } from '../core/storage/keys.ts';
 import { needsSecret, renewsSecret } from '../service/api/auth/kinds.ts';
-import type { BucketSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
+import type { ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 /** The stores of a service, and their keys. */
@@ -33,8 +33,6 @@ export interface ServiceStores {
   /** The client certificate, and the credentials for the proxy. */
   readonly networkSecrets: readonly ISecret[];
   readonly keys: StorageKeys;
-  /** Whether pages and manifests have tags. */
-  readonly hasObjectTags: boolean;
 }
 
 /** The customer managed keys of what a service stores. Undefined: a key that AWS owns or manages. */
@@ -59,7 +57,6 @@ export function createStores(
   scope: Construct,
   props: StoreProps,
   { name, prefix, service }: Omit<ServiceDeploymentSettings, 'exports'>,
-  { objectTags }: Pick<BucketSettings, 'objectTags'>,
 ): ServiceStores {
   const { encryptionKey } = props;
   const bucket = props.bucket ?? createBucket(scope, 'Bucket', encryptionKey);
@@ -83,7 +80,6 @@ export function createStores(
       secret: secret?.encryptionKey ?? encryptionKey,
       networkSecrets: encryptionKey,
     },
-    hasObjectTags: objectTags !== undefined,
   };
 }
 

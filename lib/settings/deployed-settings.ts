@@ -7,7 +7,7 @@
 import { ExportError } from '../core/errors.ts';
 import type { Compression } from '../core/model.ts';
 import { asciiJson } from '../service/api/next/cursor-text.ts';
-import type { BucketSettings, ServiceDeploymentSettings } from './deployment-settings.ts';
+import type { ServiceDeploymentSettings } from './deployment-settings.ts';
 import type { ExportSettings, ServiceSettings } from './settings.ts';
 
 export const settingsVersion = 1;
@@ -32,26 +32,20 @@ export const settingsFileName = 'settings.json';
 export interface FunctionSettings extends Versioned {
   readonly service: ServiceSettings;
   readonly exports: readonly ExportSettings[];
-  readonly objects?: ObjectSettings;
   /** How the pages of new runs are compressed. */
   readonly compression?: Compression;
 }
-
-/** How objects are stored. */
-export type ObjectSettings = Pick<BucketSettings, 'storageClass' | 'objectTags'>;
-export type StorageClass = NonNullable<BucketSettings['storageClass']>;
 
 type DeployedService = Pick<ServiceDeploymentSettings, 'service' | 'exports'>;
 
 /** A change of a schedule does not change the functions. */
 export const functionSettings = (
   { service, exports }: DeployedService,
-  { storageClass, compression, objectTags }: Partial<BucketSettings> = {},
+  compression?: Compression,
 ): FunctionSettings => ({
   version: settingsVersion,
   service: withoutLocalSettings(service),
   exports: exports.map(({ schedule: _schedule, ...settings }) => settings),
-  objects: { storageClass, objectTags },
   compression,
 });
 

@@ -18,7 +18,6 @@ import {
   type SettingsProblem,
   text,
   within,
-  withoutProblems,
 } from '../core/schema/fields.ts';
 import { parseAll, type Issue } from '../core/schema/parse.ts';
 import { type Auth, needsSecret, renewsSecret, tokenUrlOf } from '../service/api/auth/kinds.ts';
@@ -75,25 +74,6 @@ const servicesSchema = z
     z.meta({ minProperties: 1, propertyNames: { type: 'string', pattern: serviceNamePattern.source } }),
   );
 
-/** All can be read at once. Consumers could not read pages in GLACIER or DEEP_ARCHIVE before they are restored. */
-const storageClasses = ['STANDARD', 'STANDARD_IA', 'INTELLIGENT_TIERING', 'ONEZONE_IA', 'GLACIER_IR'] as const;
-
-const tagCharacters = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
-/** Tags by key, within the limits of S3. */
-const objectTagsSchema = z.record(z.string(), z.string()).check(
-  withoutProblems((tags) =>
-    findBroken([
-      [[], Object.keys(tags).length === 0 || Object.keys(tags).length > 10, 'must have 1 to 10 tags'],
-      ...Object.entries(tags).map(([key, value]) => {
-        const isTag = /^(?!aws:).{1,128}$/i.test(key) && value.length <= 256 && tagCharacters.test(key + value);
-        const message =
-          'must be a key of 1 to 128 characters, not beginning with aws:, and a value of at most 256: letters, digits, spaces and + - = . _ : / @';
-        return [[key], !isTag, message] as const;
-      }),
-    ]),
-  ),
-);
-
 const bucketSchema = object({
   existing: optionalField(
     'The name of an existing bucket. Without it, one is created.',
@@ -112,19 +92,11 @@ const bucketSchema = object({
     ),
     { example: 'exports/' },
   ),
-  storageClass: optionalField(
-    'The storage class of new pages. Without it, `STANDARD`.',
-    z.enum(storageClasses, `must be one of ${storageClasses.join(', ')}`),
-    { page: 'aws.md#age-of-pages' },
-  ),
   compression: optionalField(
     'How the pages of new runs are compressed: each is a gzip file of its own. Without it, pages are stored as the service sends them.',
     z.enum(['gzip'], 'must be gzip; leave it out to store pages as the service sends them'),
     { page: 'consumers.md#compressed-pages' },
   ),
-  objectTags: optionalField('The tags of new pages and manifests, at most 10.', objectTagsSchema, {
-    example: { team: 'finance' },
-  }),
   kmsKeyArn: optionalField(
     'The customer managed KMS key that encrypts every object. Without it, the common `kmsKeyArn`.',
     kmsKeyArnSchema,

@@ -868,25 +868,12 @@ export interface BucketProps {
    */
   readonly prefix?: string | undefined;
   /**
-   * The storage class of new pages.
-   *
-   * @default 'STANDARD'
-   * @see `docs/aws.md#age-of-pages`
-   */
-  readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
-  /**
    * How the pages of new runs are compressed: each is a gzip file of its own.
    *
    * @default - pages are stored as the service sends them
    * @see `docs/consumers.md#compressed-pages`
    */
   readonly compression?: 'gzip' | undefined;
-  /**
-   * The tags of new pages and manifests, at most 10.
-   *
-   * @example {'team':'finance'}
-   */
-  readonly objectTags?: Readonly<Record<string, string>> | undefined;
   /**
    * The customer managed KMS key that encrypts every object.
    *

@@ -35,7 +35,7 @@ const exports = [
   { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 'PT5S', schedule: aSchedule() },
   { name: 'manual' },
 ];
-const objects = { storageClass: 'STANDARD_IA', compression: 'gzip', objectTags: { team: 'finance' } } as const;
+const objects = { compression: 'gzip' } as const;
 const written = someSettings({ exports, bucket: objects });
 /** Kept for the comparisons below. */
 const assets = assetsOf(written);
@@ -60,7 +60,6 @@ describe('the code of a function', () => {
             { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 5_000 },
             { name: 'manual', filter: {}, maxInlineWait: 20_000 },
           ],
-          objects: { storageClass: 'STANDARD_IA', objectTags: { team: 'finance' } },
           compression: 'gzip',
         });
         expect(settings.exports[0]).not.toHaveProperty('schedule');

@@ -94,26 +94,21 @@ describe('a probe of the service by ExportPage', () => {
   });
 });
 
-it('the settings reach the functions: how they compress, store and tag objects', async () => {
-  const objects = { storageClass: 'STANDARD_IA', objectTags: { team: 'finance' }, compression: 'gzip' } as const;
-  await using deployment = await deploy(objects, onRequest(2, errorResponse(503)));
+it('the settings reach the functions: how they compress pages', async () => {
+  await using deployment = await deploy({ compression: 'gzip' }, onRequest(2, errorResponse(503)));
   expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'succeeded' });
   const error = { name: 'ServiceUnavailableError', stack: expect.stringContaining('at ') as unknown as string };
   expect(events('attempt-failed')).toMatchObject([{ level: 'ERROR', export: 'reports', page: 2, error }]);
   const totals = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, RunsCompleted: 1, FailedAttempts: 1 };
   for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
 
-  const stored = [...deployment.aws.requested].map(([key, { ContentType, StorageClass, Tagging }]) => [
-    key.split('/').at(-1),
-    [ContentType, StorageClass, Tagging],
-  ]);
-  const page = ['application/gzip', 'STANDARD_IA', 'team=finance'];
+  const stored = [...deployment.aws.requested].map(([key, { ContentType }]) => [key.split('/').at(-1), ContentType]);
+  const page = 'application/gzip';
   expect(Object.fromEntries(stored)).toEqual({
     ...Object.fromEntries([1, 2, 3].map((number) => [`page-00000${number}.xml.gz`, page])),
-    'manifest.json': ['application/json', undefined, 'team=finance'],
-    'run.json': ['application/json', undefined, 'team=finance'],
-    // It is replaced.
-    'latest.json': ['application/json', undefined, undefined],
+    'manifest.json': 'application/json',
+    'run.json': 'application/json',
+    'latest.json': 'application/json',
   });
 });
 

@@ -10,7 +10,7 @@ import type { Platform } from './platform.ts';
 import type { ServiceContext } from './service-context.ts';
 
 export const functionPageStore = (
-  { environment, objects }: Pick<ServiceContext, 'environment' | 'objects'>,
+  { environment }: Pick<ServiceContext, 'environment'>,
   env: Environment,
   { createClient, runtime, compress, openSpoolFile, partBytes }: Platform,
 ): PageStore =>
@@ -18,7 +18,6 @@ export const functionPageStore = (
     client: createClient(S3Client, s3ClientConfig(env)),
     bucket: environment.bucket,
     prefix: environment.prefix,
-    objects,
     encryption: encryptionWith(environment),
     runtime,
     compress,

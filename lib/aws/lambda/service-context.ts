@@ -8,7 +8,6 @@ import type { PageLog, StepDependencies } from '../../core/ports.ts';
 import {
   type FunctionEnvironment,
   type FunctionSettings,
-  type ObjectSettings,
   readFunctionEnvironment,
   readVersioned,
   settingsFileName,
@@ -23,8 +22,6 @@ import type { Telemetry } from './telemetry.ts';
 export interface ServiceContext {
   readonly environment: FunctionEnvironment;
   readonly service: ServiceSettings;
-  /** How objects are stored in the bucket. */
-  readonly objects: ObjectSettings | undefined;
   readonly dynamoDb: DynamoDBClient;
   /**
    * The dependencies of one invocation, for the export that `input` names, or its bounded run. From here on, telemetry
@@ -58,7 +55,7 @@ export function openServiceContext(
   { runtime, createClient }: Platform,
 ): ServiceContext {
   const environment = readFunctionEnvironment(env);
-  const { service, exports, objects, compression } = loadSettings();
+  const { service, exports, compression } = loadSettings();
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));
   const settingsOf = new Map(exports.map((each) => [each.name, each]));
@@ -70,7 +67,6 @@ export function openServiceContext(
   return {
     environment,
     service,
-    objects,
     dynamoDb,
     dependenciesFor(input) {
       const definition = selectExport(definitions, input);

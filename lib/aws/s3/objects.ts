@@ -18,7 +18,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
 import type { Digest, Spool } from '../../core/storage/spool.ts';
-import type { ServiceResources, StorageClass } from '../../settings/deployed-settings.ts';
+import type { ServiceResources } from '../../settings/deployed-settings.ts';
 import { hasName } from '../errors.ts';
 import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
@@ -51,10 +51,6 @@ export interface NewObject {
   readonly contentType: string;
   readonly metadata: ObjectMetadata;
   readonly encryption: ObjectEncryption;
-  /** Absent: STANDARD. */
-  readonly storageClass?: StorageClass;
-  /** With tags, the caller also needs s3:PutObjectTagging. */
-  readonly tags?: Readonly<Record<string, string>>;
   /** A larger body is sent in parts of this size. */
   readonly partBytes: number;
 }
@@ -82,7 +78,7 @@ const maxAttempts = 6;
 export async function createObject(
   { client, ...location }: S3Object,
   body: NewBody,
-  { contentType, metadata, storageClass, tags, encryption, partBytes }: NewObject,
+  { contentType, metadata, encryption, partBytes }: NewObject,
   runtime: RetryRuntime,
 ): Promise<ObjectInfo & { readonly created: boolean }> {
   const token = runtime.randomHex(32);
@@ -100,8 +96,6 @@ export async function createObject(
         ContentLength: body.bytes,
         ContentType: contentType,
         Metadata,
-        StorageClass: storageClass,
-        Tagging: tags && toQuery(tags),
         IfNoneMatch: '*',
         ...encryption,
         ChecksumAlgorithm: 'SHA256',
@@ -266,11 +260,5 @@ export async function backOff(attempt: number, { sleep, randomHex }: RetryRuntim
   const random = Number.parseInt(randomHex(6), 16) / 0x1000000;
   await sleep(firstDelayMs * 2 ** Math.min(attempt - 1, 5) * (0.5 + random));
 }
-
-/** The form of a URL query. Not URLSearchParams, which writes a space as `+`. */
-const toQuery = (tags: Readonly<Record<string, string>>): string =>
-  Object.entries(tags)
-    .map((pair) => pair.map(encodeURIComponent).join('='))
-    .join('&');
 
 const toBase64 = (hexadecimal: string): string => Buffer.from(hexadecimal, 'hex').toString('base64');

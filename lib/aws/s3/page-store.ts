@@ -25,7 +25,6 @@ import {
   type PageObject,
 } from '../../core/storage/compression.ts';
 import { createSpool, openSpoolFile as openFile, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
-import type { ObjectSettings } from '../../settings/deployed-settings.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,
@@ -53,8 +52,6 @@ export interface S3PageStoreOptions {
   /** The encryption headers of every write. By default none: the bucket's default encryption applies. */
   readonly encryption?: ObjectEncryption;
   readonly runtime: RetryRuntime;
-  /** How new objects are stored. */
-  readonly objects?: ObjectSettings;
   /** Compresses pages. By default zlib does, in its threads. */
   readonly compress?: Compress;
   /** Creates the file of a large body. By default in the temporary directory. */
@@ -65,7 +62,7 @@ export interface S3PageStoreOptions {
 
 /**
  * Needs s3:GetObject, s3:PutObject and s3:AbortMultipartUpload on the objects, and s3:ListBucket: without it S3 answers
- * 403 instead of 404. With tags, it also needs s3:PutObjectTagging.
+ * 403 instead of 404.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket: Bucket, prefix, encryption = {}, runtime } = options;
@@ -103,27 +100,25 @@ type Folder = ReturnType<typeof openFolder>;
 
 /** The objects whose keys begin with the prefix, by their keys without it. */
 function openFolder(options: S3PageStoreOptions) {
-  const { client, bucket, prefix, encryption = {}, runtime, objects = {}, compress } = options;
+  const { client, bucket, prefix, encryption = {}, runtime, compress } = options;
   const { partBytes = defaultPartBytes, openSpoolFile = openTemporaryFile } = options;
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
-  const common = { tags: objects.objectTags, encryption, partBytes };
   return {
     objectAt,
     locate,
     partBytes,
     compress,
     openSpoolFile,
-    storageClass: objects.storageClass,
     uploadsInParts: createSlots(maxUploadsInParts),
     conflict: (key: string, reason: string, cause?: unknown) => objectConflict(locate(key), reason, cause),
-    create: async (key: string, body: NewBody, facts: Pick<NewObject, 'contentType' | 'metadata' | 'storageClass'>) =>
-      await createObject(objectAt(key), body, { ...facts, ...common }, runtime),
+    create: async (key: string, body: NewBody, facts: Pick<NewObject, 'contentType' | 'metadata'>) =>
+      await createObject(objectAt(key), body, { ...facts, encryption, partBytes }, runtime),
   };
 }
 
 function spoolPage(folder: Folder, identity: PageIdentity): PageSpool {
-  const { create, partBytes, storageClass, uploadsInParts } = folder;
+  const { create, partBytes, uploadsInParts } = folder;
   const { key, compression } = identity;
   const spool = spoolFor(folder.openSpoolFile, pageRemedy);
   let object: PageObject;
@@ -138,7 +133,7 @@ function spoolPage(folder: Folder, identity: PageIdentity): PageSpool {
       // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
       const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
       const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
-      const { created, ...info } = await create(key, body, { contentType, metadata, storageClass }).finally(release);
+      const { created, ...info } = await create(key, body, { contentType, metadata }).finally(release);
       // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
       return { stored: created, page: await readPage(folder, key, info, created ? received.nextCursor : undefined) };
     },

@@ -18,7 +18,7 @@ export interface ExporterSettings {
 }
 
 /** The props that are settings, under the same names. */
-export interface GivenSettings extends Pick<BucketProps, 'compression' | 'objectTags' | 'prefix' | 'storageClass'> {
+export interface GivenSettings extends Pick<BucketProps, 'compression' | 'prefix'> {
   readonly name?: string;
   readonly service: ServiceProps;
   readonly exports: readonly ExportProps[];
@@ -26,11 +26,11 @@ export interface GivenSettings extends Pick<BucketProps, 'compression' | 'object
 
 /** `construct` has the path and the default name. @throws ConfigurationError with a line for every problem */
 export function parseExporterSettings(
-  { name: givenName, service, exports, prefix = '', storageClass, compression, objectTags }: GivenSettings,
+  { name: givenName, service, exports, prefix = '', compression }: GivenSettings,
   { name: defaultName, path: subject }: { readonly name: string; readonly path: string },
 ): ExporterSettings {
   const name = givenName ?? defaultName;
-  const bucket = { prefix, storageClass, compression, objectTags };
+  const bucket = { prefix, compression };
   const describe = (issues: Parameters<typeof problemLines>[1]) =>
     problemLines(
       subject,

@@ -5,7 +5,7 @@ import { mockClient } from 'aws-sdk-client-mock';
 import { createS3PageStore, type S3PageStoreOptions } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 
-export function aMockedStore(options: Pick<S3PageStoreOptions, 'objects' | 'encryption' | 'partBytes'> = {}) {
+export function aMockedStore(options: Pick<S3PageStoreOptions, 'encryption' | 'partBytes'> = {}) {
   const client = new S3Client({ region: 'us-east-1' });
   const s3 = mockClient(client);
   return {

@@ -26,7 +26,7 @@ const everything = someSettings({
     tls: { ca: createAuthority({ name: 'CA' }).cert, clientCertificateSecret: 'reports/client' },
   },
   apiKeySecret: { existing: 'reports/api-key' },
-  bucket: { existing: 'some-bucket', prefix: 'all/', storageClass: 'STANDARD_IA', objectTags: { team: 'finance' } },
+  bucket: { existing: 'some-bucket', prefix: 'all/' },
   kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',
   alarms: { email: 'someone@example.com' },
   logRetentionDays: 30,

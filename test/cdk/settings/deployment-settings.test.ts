@@ -85,13 +85,13 @@ describe('the settings of a construct', () => {
   it('are validated by the same rules, also those of several settings, and named as its props', () => {
     const lines = (...problems: readonly string[]) =>
       new RegExp(problems.map((line) => `^Stack/Reports ${line}.*`).join('\n'), 'm');
-    const invalid = { prefix: '/a', objectTags: { 'aws:a': '' }, service: { ...service, memoryMebibytes: 1 } };
+    const invalid = { prefix: '/a', compression: 'zip', service: { ...service, memoryMebibytes: 1 } };
     expect(parse({ exports: [{ name: 'a b' }], ...invalid })).toThrow(
       lines(
         'service.memoryMebibytes: must be at least 512',
         'exports\\[0\\].name: must be',
         'prefix: must end with a slash',
-        'objectTags\\["aws:a"\\]: must be a key',
+        'compression: must be gzip',
       ),
     );
     const exports = [{ name: 'a' }, { name: 'b', size: 11 }, { name: 'B', maxInlineWait: 'PT15M' }];

@@ -52,8 +52,6 @@ const createDeployment = (rng: Rng, hasDays: boolean): DeploymentScenario => ({
   hasProxy: false,
   apiKeyField: '',
   kmsKeyArn: undefined,
-  storageClass: undefined,
-  objectTags: undefined,
   compresses: false,
   maxInFlight: undefined,
   partBytes: undefined,

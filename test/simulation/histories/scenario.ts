@@ -1,7 +1,6 @@
 /** The circumstances of one history, drawn from its seed: exports, report service, faults and their rates. */
 
 import type { ExportProps } from '../../../lib/settings/props.ts';
-import type { StorageClass } from '../../../lib/settings/deployed-settings.ts';
 import { exportSettingsSchema, type GivenExport } from '../../../lib/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { RateLimit } from '../../../lib/core/slots/request-rate.ts';
@@ -63,8 +62,6 @@ export interface DeploymentScenario {
   /** The field of the secret that holds the API key; empty if the whole secret is the key. */
   readonly apiKeyField: string;
   readonly kmsKeyArn: string | undefined;
-  readonly storageClass: StorageClass | undefined;
-  readonly objectTags: Readonly<Record<string, string>> | undefined;
   /** Whether some of the versions that are deployed compress the pages of new runs. */
   readonly compresses: boolean;
   /** Pages in flight when an invocation exports several: 2 in a function, 8 in a local run. */
@@ -331,16 +328,21 @@ function addSlices(
 
 function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: number | undefined): DeploymentScenario {
   const rng = createRng(seed, 'deployment');
+  const cursorIn = rng.pick(['query', 'body'] as const);
+  const hasProxy = rng.chance(0.2);
+  const apiKeyField = rng.pick(['', 'apiKey']);
+  const kmsKeyArn = rng.chance(0.3) ? 'arn:aws:kms:us-east-1:123456789012:key/simulated' : undefined;
+  // Regression seeds were found when two further settings were drawn here.
+  rng.next();
+  rng.next();
   return {
     hasUpperBound: false,
-    cursorIn: rng.pick(['query', 'body']),
+    cursorIn,
     maxConcurrentPages: crowd?.maxConcurrentPages,
     rate: drawRate(seed),
-    hasProxy: rng.chance(0.2),
-    apiKeyField: rng.pick(['', 'apiKey']),
-    kmsKeyArn: rng.chance(0.3) ? 'arn:aws:kms:us-east-1:123456789012:key/simulated' : undefined,
-    storageClass: rng.chance(0.3) ? 'GLACIER_IR' : undefined,
-    objectTags: rng.chance(0.3) ? { team: 'reports + more' } : undefined,
+    hasProxy,
+    apiKeyField,
+    kmsKeyArn,
     compresses: createRng(seed, 'compression').chance(0.5),
     maxInFlight: rng.pick([undefined, undefined, 4]),
     partBytes,

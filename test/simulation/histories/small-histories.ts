@@ -183,8 +183,6 @@ export function createSmallScenario(name: SmallHistory): Scenario {
       hasProxy: false,
       apiKeyField: '',
       kmsKeyArn: undefined,
-      storageClass: undefined,
-      objectTags: undefined,
       compresses: false,
       maxInFlight: inFlight,
       partBytes,

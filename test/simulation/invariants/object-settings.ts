@@ -1,4 +1,4 @@
-/** Checks each object that is created: in which bucket, with which key, storage class and tags. */
+/** Checks each object that is created: in which bucket, with which key and content type. */
 
 import type { DeploymentScenario } from '../histories/scenario.ts';
 import type { Command } from '../world/sdk-clients.ts';
@@ -8,7 +8,7 @@ import type { World } from '../world/world.ts';
 export function checkObjectSettings(
   world: World,
   bucket: string,
-  { kmsKeyArn, storageClass, objectTags }: DeploymentScenario,
+  { kmsKeyArn }: DeploymentScenario,
   command: Command,
 ): void {
   if (!/^(PutObject|CreateMultipartUpload)Command$/.test(command.constructor.name)) return;
@@ -20,13 +20,9 @@ export function checkObjectSettings(
     // Clients would decompress what readers expect to be compressed.
     ContentEncoding: undefined,
     ...(Key.endsWith('.gz') ? { ContentType: 'application/gzip' } : {}),
-    StorageClass: Key.includes('/page-') ? storageClass : undefined,
-    // The pointer is replaced, so its tags would have to be written each time.
-    Tagging: Key.endsWith('/latest.json') ? undefined : objectTags && new URLSearchParams(objectTags).toString(),
   };
   for (const [name, value] of Object.entries(expected)) {
-    // Both ways to encode a space are valid.
-    const actual = input[name]?.replaceAll('%20', '+');
+    const actual = input[name];
     if (actual !== value) world.violate('objects are stored as the settings say', `${Key}: ${name} is ${actual}`);
   }
 }

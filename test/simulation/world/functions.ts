@@ -76,9 +76,8 @@ export function deployedSettings(
   exports: readonly object[],
   compression?: Compression,
 ): FunctionSettings {
-  const { storageClass, objectTags } = deployment;
   const parsed = aDeployment(writtenService(deployment), ...exports);
-  return functionSettings(parsed, { storageClass, objectTags, compression });
+  return functionSettings(parsed, compression);
 }
 
 /** The settings of the service, as they are written. */

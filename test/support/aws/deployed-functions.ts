@@ -33,14 +33,14 @@ export const functionEnvironment = ({ table }: Pick<FakeAws, 'table'>, changes: 
 };
 
 /** The settings of a service as they are written. */
-export interface WrittenSettings extends Partial<BucketSettings> {
+export interface WrittenSettings extends Pick<Partial<BucketSettings>, 'compression'> {
   readonly service: object;
   readonly exports: readonly object[];
 }
 
 /** The content of their settings file. */
-const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
-  functionSettings(aDeployment(service, ...exports), bucket);
+const settingsOf = ({ service, exports, compression }: WrittenSettings) =>
+  functionSettings(aDeployment(service, ...exports), compression);
 
 /** The functions in new containers, whose settings file contains `settings`, with `env` as variables. */
 export function deployedFunctions(

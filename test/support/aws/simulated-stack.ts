@@ -165,7 +165,7 @@ const invocation = { awsRequestId: 'request', getRemainingTimeInMillis: () => 90
 function createFunctions(service: AService, runtime: Runtime): Functions {
   const output = serviceOutput(service);
   const env = { [environmentVariable]: JSON.stringify({ ...output, version: settingsVersion, deployment: stackName }) };
-  const loadSettings = () => functionSettings(parsedService(service), {});
+  const loadSettings = () => functionSettings(parsedService(service));
   const platform: Platform = {
     runtime,
     createClient: (type, config) => new type(config),
