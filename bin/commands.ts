@@ -144,9 +144,9 @@ Examples:
     description: 'check whether exports can run, and how to fix them',
     options: target,
     help: `
-Checks settings, state, runs, store, schedule, proxy and certificates, API key, service and versions; of a stack, also whether
-its alarms reach anyone. Requests page 1 of the next run of each service and does not store it; of a stack, the function requests another
-one. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
+Checks settings, state, store, what a start would do, proxy and certificates, API key, service and versions; of a stack, also
+whether its alarms reach anyone. Requests page 1 of the next run of each service and does not store it; of a stack, the function
+requests another one. For how runs went, use status. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
 Use the --out of local: it has the state and the refresh tokens.
 
 Examples:

@@ -5,13 +5,13 @@
  */
 
 import { isExportError } from '../core/errors.ts';
-import { emptyState } from '../core/model.ts';
+import { emptyState, type Run } from '../core/model.ts';
 import { shownCredentials } from '../service/api/auth/kinds.ts';
 import type { Parent } from '../core/parents/plan.ts';
 import { firstParent } from '../core/parents/read-parents.ts';
 import type { Runtime } from '../core/ports.ts';
 import { chooseBounds } from '../core/start/watermark.ts';
-import { latestKey } from '../core/storage/keys.ts';
+import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
@@ -20,10 +20,8 @@ import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/f
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
 import { openConfigured } from './context.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
-import { plural, sliceName } from './output/format.ts';
-import { boundsText, errorText, scheduleText } from './output/status-table.ts';
+import { plural } from './output/format.ts';
 import { planRun } from './plan-run.ts';
-import { canResume, type ExportView, needsCorrection, readExport, type RunView } from './run-view.ts';
 
 interface HealthCheckOptions {
   /** The version of this program. */
@@ -103,22 +101,19 @@ async function checkExport(
   };
   const settings = await findingOf('settings', () => settingsOutcome(target));
   if (isNew) return settings;
-  let known: ExportView | undefined;
-  const state = await findingOf('state', async () => {
-    known = await readExport(target, 1, runtime.now());
-    const none = known.bounded.newest === null ? 'no run yet' : 'bounded runs only; no regular run yet';
-    return ok(known.state === 'never' ? none : `readable; watermark ${known.watermark ?? 'none'}`);
+  let active: Run | undefined;
+  const read = await findingOf('state', async () => {
+    const state = await target.log.exportState(name);
+    active = state?.active;
+    return ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`);
   });
   // The other checks need it.
-  if (known === undefined) return [...settings, ...state];
-  const view = known;
+  if (read.some(({ state }) => state === 'problem')) return [...settings, ...read];
   const others = await Promise.all([
-    findingOf('store', () => checkStore(target, view)),
-    findingOf('runs', () => checkRuns(target, view, command, runtime)),
-    findingOf('bounded', () => boundedOutcome(view, command)),
-    findingOf('schedule', () => scheduleOutcome(view)),
+    findingOf('store', () => checkStore(target, active)),
+    findingOf('start', () => checkStart(target, command, runtime)),
   ]);
-  return [...settings, ...state, ...others.flat()];
+  return [...settings, ...read, ...others.flat()];
 }
 
 function settingsOutcome({ definition, service, settings }: ExportTarget): Outcome {
@@ -130,78 +125,29 @@ function settingsOutcome({ definition, service, settings }: ExportTarget): Outco
 }
 
 /** A run finds objects in both ways: by key, and by listing its folder. */
-async function checkStore(target: ExportTarget, { runs = [] }: ExportView): Promise<Outcome> {
+async function checkStore(target: ExportTarget, unfinished: Run | undefined): Promise<Outcome> {
   const { store, name } = target;
   const latest = await readLatestPointer(store, name);
   if (latest !== undefined && !(await exists(store, latest.manifest))) {
     throw missingManifest(store.locate(latest.manifest));
   }
-  const unfinished = runs.filter(({ state }) => ['running', 'failed', 'interrupted'].includes(state));
-  const folders = unfinished.map(({ folder }) => folder);
+  const folders = unfinished === undefined ? [] : [runFolder(unfinished)];
   for (const folder of folders) for await (const _ of store.list(folder)) break;
   await target.checkWritable?.([name, ...folders]);
   const access = target.checkWritable === undefined ? 'readable' : 'readable and writable';
   return ok(`${access}; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
 }
 
-/** What the next start would do, and the newest run. */
-async function checkRuns(
-  target: ExportTarget,
-  { runs: [newest] = [] }: ExportView,
-  command: CommandText,
-  runtime: Runtime,
-): Promise<Outcome> {
+/** What the next start would do. The status shows how runs went. */
+async function checkStart(target: ExportTarget, command: CommandText, runtime: Runtime): Promise<Found> {
   // With settings that cannot be used, which have a finding of their own, no run starts.
-  const plan = target.settings?.problem === undefined ? await planRun({ ...target, runtime }) : undefined;
-  if (plan?.act === 'refuse') {
-    const message = `the next start would fail: ${plan.reason}`;
-    return { state: 'problem', message, remedy: `for details: ${command('plan')}` };
-  }
-  if (newest === undefined) return ok('none yet');
-  const message = `run ${newest.run} ${conditionOf(newest)}`;
-  if (newest.state === 'damaged') {
-    const remedy = `for details: ${command('verify', `--run ${newest.run} `)}`;
-    return { state: 'problem', message: `${message}: its manifest is missing or was changed`, remedy };
-  }
-  if (!isTroubled(newest)) return ok(message);
-  return warning(message, remedyFor(newest, command));
-}
-
-function remedyFor(run: RunView, command: CommandText): string {
-  if (!canResume(run)) return `for details: ${command('status')}`;
-  const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
-  return `${isFirst ? 'correct this, then resume' : 'to resume'}: ${command('start')}`;
-}
-
-/** Undefined: no bounded run is unfinished. */
-function boundedOutcome({ bounded: { unfinished } }: ExportView, command: CommandText): Found {
-  const shown = unfinished.find(isTroubled) ?? unfinished[0];
-  if (shown === undefined) return undefined;
-  const message = `${plural(unfinished.length, 'unfinished run')}; ${boundsText(shown)} ${conditionOf(shown)}`;
-  return isTroubled(shown) ? warning(message, `for details: ${command('status')}`) : ok(message);
-}
-
-/** A run that failed, was interrupted or was abandoned, or has set slices aside. */
-const isTroubled = ({ state, slices }: RunView): boolean =>
-  ['failed', 'interrupted', 'abandoned'].includes(state) || (slices?.setAside.length ?? 0) > 0;
-
-/** `has failed: ContractError: …`. */
-function conditionOf({ state, lastIncident, slices }: RunView): string {
-  const condition = state === 'failed' ? 'has failed' : state === 'interrupted' ? 'was interrupted' : `is ${state}`;
-  if (state !== 'running' && lastIncident !== null && lastIncident.kind !== 'wait') {
-    return `${condition}: ${errorText(lastIncident.error, lastIncident.message)}`;
-  }
-  const [first, ...others] = slices?.setAside ?? [];
-  if (first === undefined) return condition;
-  const more = others.length === 0 ? '' : `, and ${others.length} more`;
-  return `${condition}: ${sliceName(first.slice, slices)}${more} set aside: ${errorText(first.error, first.message)}`;
-}
-
-function scheduleOutcome({ schedule }: ExportView): Outcome {
-  const text = scheduleText(schedule);
-  if (schedule.kind === 'scheduled') return ok(text);
-  if (schedule.kind === 'manual') return ok(`${text === '–' ? 'none' : text}: runs are started manually here`);
-  return warning(text, 'to run on schedule, set "enabled": true in the settings file and deploy again');
+  if (target.settings?.problem !== undefined) return undefined;
+  const plan = await planRun({ ...target, runtime });
+  if (plan.act === 'start') return ok('would begin a new run');
+  if (plan.act === 'resume') return ok(`would resume run ${plan.run}`);
+  // A run is in progress.
+  if (plan.act === 'skip') return ok(`would be skipped: ${plan.reason}`);
+  return { state: 'problem', message: `would fail: ${plan.reason}`, remedy: `for details: ${command('plan')}` };
 }
 
 /** The source of the secret; of several parts of it, which header has which. */

@@ -144,7 +144,7 @@ const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string
     : [sliceCounts(slices), plural(pages, 'page'), ...missingCounts(slices)].join(', ');
 
 /** On one line, whatever the service returned. */
-export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
+const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
 /** Not shortened if it says what to do before the next start. */
@@ -240,7 +240,7 @@ function completedBoundedDetails({ completed, newest }: ExportView['bounded'], n
 }
 
 /** What a bounded run exports. */
-export const boundsText = ({ since, until, parentRun }: RunView): string => {
+const boundsText = ({ since, until, parentRun }: RunView): string => {
   if (until !== undefined) return `${since} to ${until}`;
   return parentRun === undefined ? 'the children of one run' : `the children of run ${parentRun.run}`;
 };

@@ -17,7 +17,7 @@ import { type Secret, secretField, SecretProblem, wholeSecret } from './secret.t
 import { optionalSend } from './send.ts';
 import { bearerToken, readToken, tokenFields, tokenPaths, tokenUrlField, tokenUrlSchema } from './token-endpoint.ts';
 
-const clientAuthentications = ['basic', 'basic-unencoded', 'body', 'private_key_jwt', 'none'] as const;
+const clientAuthentications = ['basic', 'body', 'private_key_jwt', 'none'] as const;
 
 export const oauth2Schema = object({
   kind: kindField('oauth2'),
@@ -29,7 +29,7 @@ export const oauth2Schema = object({
     { page: 'procedures.md#refresh-tokens' },
   ),
   clientAuthentication: optionalField(
-    'How the client proves who it is: by HTTP Basic (`basic-unencoded` for servers that do not decode it), in the `body`, by a signed assertion, or not at all. Without it, `basic`.',
+    'How the client proves who it is: by HTTP Basic, in the `body`, by a signed assertion, or not at all. Without it, `basic`.',
     z.enum(clientAuthentications, `must be ${clientAuthentications.slice(0, -1).join(', ')} or none`),
   ),
   ...signatureFields,
@@ -111,15 +111,11 @@ function requestOf(auth: OAuth2, parts: SecretParts): TokenRequest {
     ...(refresh_token !== undefined && { refresh_token }),
   };
   const withFields = (more: Readonly<Record<string, string>>) => ({ ...fields, ...more, ...parameters });
-  const withBasic = (encode: (text: string) => string): TokenRequest => {
-    const client = Buffer.from([clientId, clientSecret].map(encode).join(':')).toString('base64');
-    return { fields: withFields({}), encoding, headers: { authorization: `Basic ${client}` } };
-  };
   switch (clientAuthentication) {
-    case 'basic':
-      return withBasic(formEncoded);
-    case 'basic-unencoded':
-      return withBasic((text) => text);
+    case 'basic': {
+      const client = Buffer.from([clientId, clientSecret].map(formEncoded).join(':')).toString('base64');
+      return { fields: withFields({}), encoding, headers: { authorization: `Basic ${client}` } };
+    }
     case 'body':
       return { fields: withFields({ client_id: clientId, client_secret: clientSecret }), encoding };
     case 'none':
