@@ -344,12 +344,11 @@ export interface AuthOauth2Props {
    */
   readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
   /**
-   * How the client proves who it is: by HTTP Basic (`basic-unencoded` for servers that do not decode it), in the
-   * `body`, by a signed assertion, or not at all.
+   * How the client proves who it is: by HTTP Basic, in the `body`, by a signed assertion, or not at all.
    *
    * @default 'basic'
    */
-  readonly clientAuthentication?: 'basic' | 'basic-unencoded' | 'body' | 'private_key_jwt' | 'none' | undefined;
+  readonly clientAuthentication?: 'basic' | 'body' | 'private_key_jwt' | 'none' | undefined;
   /**
    * How the assertion is signed.
    *
