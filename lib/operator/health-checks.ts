@@ -234,10 +234,9 @@ function pageOutcome(received: string, page: ProbeResult, place: string): Outcom
       'if it does exist, correct the request of the export, or when.gone',
     );
   }
-  const { reports, latencyMs, doubtfulEnd } = page;
+  const { reports, latencyMs } = page;
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
-  const text = `${received} a valid page${content} after ${latencyMs} ms${place}; it was not stored`;
-  return doubtfulEnd === undefined ? ok(text) : warning(`${text}; ${doubtfulEnd}`, 'for details: plan --request');
+  return ok(`${received} a valid page${content} after ${latencyMs} ms${place}; it was not stored`);
 }
 
 /** Where a new run would begin and end. If none could start: from now on. */

@@ -365,7 +365,6 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
     documentRootText: () => documentRoot ?? '',
     excerpt: () => 'the beginning of the body',
-    hints: () => ({}),
     body: read(),
   };
 }

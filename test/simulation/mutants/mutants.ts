@@ -115,7 +115,6 @@ const emptyPage: ReceivedPage = {
   timing: { requestedAt: instantOf(0), latencyMs: 0 },
   documentRootText: () => '',
   excerpt: () => '',
-  hints: () => ({}),
 };
 
 const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';
