@@ -149,8 +149,6 @@ export async function requestPages(
     const equalPages = countEqualPages(compared, previous);
     const seen = (newest = { page, equalPages });
     const { cursor } = page.next;
-    // The next page is of another parent, whose reports may be equal.
-    previous = cursor === null ? undefined : { ...compared, equalPages };
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
     if (pages.length < shownPages) {
@@ -158,11 +156,16 @@ export async function requestPages(
       shown.push(page);
     } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
     if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
-    if (cursor === null) last = seen;
-    else assertAdvances(sum.pages, seen);
-    // If a parent has one page, the second request is that of the next parent.
-    if (cursor === null) next = mayShow(sum, toEnd) ? await parents.next() : undefined;
-    else next = isShown(pages, toEnd) ? undefined : { ...asked, cursor, label: `page ${sum.pages + 1}` };
+    if (cursor !== null) {
+      assertAdvances(sum.pages, seen);
+      previous = { ...compared, equalPages };
+      next = isShown(pages, toEnd) ? undefined : { ...asked, cursor, label: `page ${sum.pages + 1}` };
+      continue;
+    }
+    last = seen;
+    // If a parent has one page, the second request is that of the next parent, whose reports may be equal.
+    previous = undefined;
+    next = mayShow(sum, toEnd) ? await parents.next() : undefined;
   }
   const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
   return { pages, last, proof };

@@ -1,9 +1,9 @@
 /** Exchanges a secret for a token, as its kind of authentication says; or signs one. */
 
-import type { ExportError } from '../../../core/errors.ts';
+import { ExportError } from '../../../core/errors.ts';
 import type { Clock } from '../../../core/ports.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
-import type { IssuedToken, TokenKind, TokenProblem, TokenRequest } from '../../api/auth/kind.ts';
+import type { Assertion, IssuedToken, TokenKind, TokenProblem, TokenRequest } from '../../api/auth/kind.ts';
 import { type Auth, authKindOf, credentialsOf, renewsSecret } from '../../api/auth/kinds.ts';
 import type { TokenDocument } from '../../api/auth/refresh-token.ts';
 import { parseSecret } from '../../api/auth/secret.ts';
@@ -19,7 +19,6 @@ import { peek } from '../response/peek.ts';
 import { readWait, throttlingInHead } from '../response/reaction.ts';
 import { headerOf } from '../response/response-headers.ts';
 import { isKeyRejected, isSuccess, type Requested, statusError, throttledError } from '../response/response-status.ts';
-import { assertionSeconds, signAssertion } from './assertion.ts';
 
 /** The connection of the service. */
 export interface TokenConnection extends ExchangeOptions {
@@ -208,3 +207,23 @@ function withToken(
 }
 
 const isRejected = ({ statusCode }: Response): boolean => statusCode === 400 || isKeyRejected(statusCode);
+
+/** Some servers accept assertions of five minutes at most. */
+const assertionSeconds = 180;
+
+/** RFC 7523, signed as RFC 7515 says. @throws ConfigurationError if the key is not one of the algorithm */
+async function signAssertion(assertion: Assertion, now: number, place = 'The secret'): Promise<string> {
+  const { privateKey, algorithm, keyId, claims } = assertion;
+  // Only a function that needs it loads it.
+  const [{ importPKCS8 }, { SignJWT }] = await Promise.all([import('jose/key/import'), import('jose/jwt/sign')]);
+  const key = await importPKCS8(privateKey, algorithm).catch(() => {
+    const message = `${place} contains no private key for ${algorithm}. Store it in PEM form: -----BEGIN PRIVATE KEY-----`;
+    throw new ExportError('ConfigurationError', message);
+  });
+  const seconds = Math.floor(now / 1_000);
+  return await new SignJWT(claims)
+    .setProtectedHeader({ alg: algorithm, typ: 'JWT', ...(keyId !== undefined && { kid: keyId }) })
+    .setIssuedAt(seconds)
+    .setExpirationTime(seconds + assertionSeconds)
+    .sign(key);
+}
