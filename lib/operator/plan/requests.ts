@@ -159,7 +159,8 @@ export async function requestPages(
     if (cursor !== null) {
       assertAdvances(sum.pages, seen);
       previous = { ...compared, equalPages };
-      next = isShown(pages, toEnd) ? undefined : { ...asked, cursor, label: `page ${sum.pages + 1}` };
+      const following: PageRequest = { ...asked, cursor, label: `page ${sum.pages + 1}` };
+      next = isShown(pages, toEnd) ? undefined : following;
       continue;
     }
     last = seen;
