@@ -9,13 +9,13 @@ import { parentsPerPart } from '../../../lib/core/parents/plan.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
-import { runHealthChecks } from '../../../lib/operator/health-checks.ts';
+import { statusLines } from '../../../lib/operator/output/status-table.ts';
 import { readExport } from '../../../lib/operator/run-view.ts';
 import { startExports } from '../../../lib/operator/start-exports.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage, collect } from '../../support/builders.ts';
+import { aFetchedPage } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -415,7 +415,7 @@ describe('a parent that fails', () => {
   );
 });
 
-it('an unfinished run of the children of one run is named by that in doctor', async () => {
+it('an unfinished run of the children of one run is named by that in its status', async () => {
   const { publish, issues: bench } = someExports({
     script: () => {
       throw new ExportError('RequestRejectedError', 'no');
@@ -423,11 +423,10 @@ it('an unfinished run of the children of one run is named by that in doctor', as
   });
   const run = await publish(repos('a'));
   failed(await bench.start({ parents: run }));
-  const target = { option: '--out .', open: async () => asExportTarget(bench) };
-  const options = { ...noContext, version: '1', notify: () => {}, runtime: bench.deps.runtime };
-  const findings = await collect(runHealthChecks(target as never, 'issues', options));
-  const { message } = findings.find(({ check }) => check === 'bounded') ?? {};
-  expect(message).toContain(`1 unfinished run; the children of run ${run} has failed`);
+  const now = bench.deps.runtime.now();
+  const view = await readExport(asExportTarget(bench), 1, now);
+  const options = { now, style: (_: unknown, text: string) => text, program: 'x', option: '--out .', columns: 160 };
+  expect(statusLines([view], '', options).join('\n')).toContain(`the children of run ${run}: failed, `);
 });
 
 describe('the plan of a start', () => {
