@@ -388,6 +388,7 @@ function observeExport(
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),
     redatingRng: world.rng(`dates of reports of ${label}`),
+    leavingRng: world.rng(`leaving reports of ${label}`),
     parentsRng: world.rng(`parents of reports of ${label}`),
     ...scenario.reports,
     intervalMs: scenario.intervalMs,
@@ -400,13 +401,14 @@ function observeExport(
     api:
       deployment.describedApi === undefined
         ? contractApi(vendor, scenario.settings.format === 'XML')
-        : describedApi(deployment.describedApi, deployment.cursorIn),
+        : describedApi(deployment.describedApi, deployment),
     apiKeys,
     timeline,
     ...scenario.service,
     // Its vendor has corrected it by the end of the faults, so that every export can complete.
     upperBoundsAt: (at) => (at < faultsEndAt ? scenario.service.upperBounds : 'honored'),
     endStatus: deployment.endStatus,
+    counts: deployment.counts === true,
     missingParents: scenario.missingParents ?? [],
     needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
     dateUnitMs: dateUnitOf(deployment),

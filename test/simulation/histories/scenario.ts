@@ -46,6 +46,8 @@ export interface DeploymentScenario {
   readonly hasUpperBound: boolean;
   /** The status of a response that is no page, and ends the pages of another API. Undefined: its last page does. */
   readonly endStatus?: number | undefined;
+  /** Whether pages are counted, without a total, by an API with pages in the body. */
+  readonly counts?: boolean | undefined;
   /** Whether requests have days instead of seconds: of an API with links. */
   readonly hasDays?: boolean;
   /** Whether each export has parents. */
@@ -120,6 +122,8 @@ export interface ExportScenario {
     readonly changing: boolean;
     /** Whether the dates of some reports change. */
     readonly redating: boolean;
+    /** Whether many reports disappear while a run may be under way. */
+    readonly leaving?: boolean;
     /** The parents that have reports, if requests have parents. */
     readonly parents?: readonly [string, ...string[]] | undefined;
   };
@@ -158,7 +162,9 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   );
   const api = drawApi(seed, [...contractExports, ...otherContractExports]);
   const hasParents = api !== undefined && createRng(seed, 'parents').chance(0.3);
-  const described = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
+  const counts = api !== undefined && api !== 'link' && createRng(seed, 'counted pages').chance(0.4);
+  const ofApi = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
+  const described = (each: ExportScenario) => (counts ? withCountedPages(seed, ofApi(each)) : ofApi(each));
   const served = (each: ExportScenario) =>
     hasParents ? addMissing(seed, addParents(seed, described(each), crowd), start, faultsEndAt) : described(each);
   const exports = contractExports.map(served);
@@ -186,8 +192,11 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     maxListed: createRng(seed, 'listings').pick([2, 1_000, 1_000]),
     deployment: {
       ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
+      // Pages are decompressed in threads, which virtual time does not wait for.
+      ...(counts ? { compresses: false } : {}),
       describedApi: api,
-      endStatus: api === undefined ? undefined : drawEndStatus(seed),
+      endStatus: api === undefined || counts ? undefined : drawEndStatus(seed),
+      counts,
       hasUpperBound,
       hasParents,
       rootElement: api !== 'json body' && createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
@@ -220,6 +229,22 @@ function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, a
     ? // Nothing but the end of the document shows that it is complete.
       { ...rest, input: described, settings: { ...settings, format: 'JSON' }, service: { ...service, framing: 'none' } }
     : { ...rest, input: described, settings, service };
+}
+
+/** Pages shift while reports come and go, so that passes differ. */
+function withCountedPages(
+  seed: string,
+  { input, settings, service, reports, ...rest }: ExportScenario,
+): ExportScenario {
+  const rng = createRng(seed, `counted pages of ${settings.name}`);
+  const maxCursorRestarts = 8;
+  return {
+    ...rest,
+    input: { ...input, maxCursorRestarts },
+    settings: { ...settings, maxCursorRestarts },
+    service: { ...service, snapshots: false, singleUseCursors: false },
+    reports: { ...reports, changing: rng.chance(0.5), redating: rng.chance(0.5), leaving: rng.chance(0.8) },
+  };
 }
 
 /** A list of parents, of which some have no reports. Some reports have a parent that is not in the list. */

@@ -20,7 +20,7 @@ import {
   summaryKeyBeside,
 } from './observations.ts';
 import { operatorId } from '../histories/abandon.ts';
-import { checkCuts, checkSlices } from './slices.ts';
+import { checkCuts, checkSlices, maxRestarts } from './slices.ts';
 
 /** `name`: of the export, or of a bounded run of it. */
 export function checkExportState(
@@ -44,7 +44,11 @@ export function checkExportState(
   if (begins && (state.sequence <= previousSequence || state.active?.sequence !== state.sequence)) {
     world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
   }
-  if (state.active !== undefined && begins) checkCuts(observations, name, state.active);
+  if (state.active !== undefined && begins) {
+    checkCuts(observations, name, state.active);
+    const firstPass = state.active.pass && seen.begunAt.get(previous?.active?.run ?? '');
+    seen.begunAt.set(state.active.run, firstPass ?? observed.service.now());
+  }
   if (previous?.active !== undefined) checkActiveRun(observations, seen, observed, previous.active, state);
   if (name === observed.name) {
     checkCompletedRun(observations, seen, observed, state, previous);
@@ -116,7 +120,7 @@ function checkActiveRun(
     world.violate('an export has one active run', `${name}: ${id} changes run ${previous.run} of another execution`);
   }
   if (active?.run === previous.run) {
-    checkSlices(observations, seen, { name, scenario }, previous, active);
+    checkSlices(observations, seen, { name, scenario, service }, previous, active);
     const isTakenOver = active.execution !== previous.execution;
     const owner = findExecution(previous.execution);
     // It had ended when the start looked.
@@ -160,13 +164,14 @@ function checkActiveRun(
     step === 'ExportPage' &&
     isOnly &&
     active?.cursorRestarts === previous.cursorRestarts + 1 &&
-    active.cursorRestarts <= scenario.settings.maxCursorRestarts &&
+    active.cursorRestarts <= maxRestarts({ scenario, service }) &&
     active.since === previous.since;
   const cannotResume =
     step === 'FailRun' &&
     active === undefined &&
     ((isOnly && /^(CursorRejected|RepeatedCursor)Error$/.test(input.Error ?? '')) || canNeverComplete);
-  if (isRestartedForCursor && last !== undefined) {
+  // The last page of a pass is stored, and not logged.
+  if (isRestartedForCursor && last !== undefined && !service.counts) {
     const nextKey = prefix + keyOfPage(last.key, last.page + 1);
     const isFound = s3().objects.has(nextKey) && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
     const isDisturbed = world.injectedFaults.some(({ site }) => site.startsWith(`${id}/`) && !/fetch/.test(site));

@@ -90,6 +90,8 @@ export interface Seen {
   readonly manifests: Map<string, Manifest>;
   /** When the first page of each run was logged. */
   readonly firstPagesAt: Map<string, number>;
+  /** When each run began, by the service's clock; if its pages are counted, the first pass of them. */
+  readonly begunAt: Map<string, number>;
   /** When the page at each key was stored. */
   readonly pagesStoredAt: Map<string, number>;
   /** The content of `run.json`, by key. */
@@ -145,6 +147,8 @@ export interface ActiveRun {
   readonly startedAt: string;
   readonly compression?: string;
   readonly cursorRestarts: number;
+  /** Set if it is a further pass of the pages of another run. */
+  readonly pass?: object;
   readonly completion?: object;
   readonly lastFailure?: object;
   readonly documentRoot?: string;

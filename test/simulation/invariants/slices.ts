@@ -42,7 +42,7 @@ export function checkCuts({ world }: Observations, name: string, active: ActiveR
 export function checkSlices(
   observations: Observations,
   { pagesStoredAt }: Pick<Seen, 'pagesStoredAt'>,
-  { name, scenario }: Pick<ObservedExport, 'name' | 'scenario'>,
+  { name, scenario, service }: Pick<ObservedExport, 'name' | 'scenario' | 'service'>,
   previous: ActiveRun,
   active: ActiveRun,
 ): void {
@@ -66,8 +66,8 @@ export function checkSlices(
     const { slice = 0, attempt = 1 } = chain;
     const entries = entriesOfChain(observations, name, active.run, chain);
     const repeats = entries.at(-1)?.repeats === true || hasRepeatedCursor(entries);
-    const { maxCursorRestarts } = scenario.settings;
-    const wasRejected = step === 'BeginRun' && (previous.slices?.restarts?.[slice] ?? 0) > maxCursorRestarts;
+    const allowed = maxRestarts({ scenario, service });
+    const wasRejected = step === 'BeginRun' && (previous.slices?.restarts?.[slice] ?? 0) > allowed;
     const wasRefused = progressOf(observations, previous)?.failures.some(({ error }) => error === 'ContractError');
     const isDoubtful = step === 'BeginRun' && wasRefused && entries.length === 1;
     const isAllowed =
@@ -76,11 +76,12 @@ export function checkSlices(
         ? restarted.length === 1
         : wasRejected || isDoubtful || ((step === 'BeginRun' || step === 'FinishRun') && repeats));
     const restarts = active.slices?.restarts?.[slice] ?? 0;
-    if (!isAllowed || restarts > maxCursorRestarts) {
+    if (!isAllowed || restarts > allowed) {
       world.violate('a slice starts over only on its own', `${label}: slice ${slice} by ${id}`);
     }
     const last = entries.at(-1);
-    if (step !== 'ExportPage' || last === undefined) continue;
+    // The last page of a pass is stored, and not logged.
+    if (step !== 'ExportPage' || last === undefined || service.counts) continue;
     const nextKey = prefix + keyOfPage(last.key, last.page + 1);
     const isFound = s3().objects.has(nextKey) && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
     const isDisturbed = world.injectedFaults.some(({ site }) => site.startsWith(`${id}/`) && !/fetch/.test(site));
@@ -89,6 +90,10 @@ export function checkSlices(
     }
   }
 }
+
+/** How often pages may start over. The second pass of counted pages is none of them. */
+export const maxRestarts = ({ scenario, service }: Pick<ObservedExport, 'scenario' | 'service'>): number =>
+  scenario.settings.maxCursorRestarts + (service.counts ? 1 : 0);
 
 function hasRepeatedCursor(entries: readonly LogEntry[]): boolean {
   const cursors = entries.flatMap(({ cursor }) => (cursor === null ? [] : [cursor]));

@@ -270,7 +270,7 @@ interface ServedSlice {
 function checkReports(
   observations: Observations,
   seen: Seen,
-  { timeline, scenario }: Pick<ObservedExport, 'timeline' | 'scenario'>,
+  { service, timeline, scenario }: Pick<ObservedExport, 'service' | 'timeline' | 'scenario'>,
   key: string,
   run: string,
   slices: readonly ServedSlice[],
@@ -294,9 +294,11 @@ function checkReports(
     const [first] = pages;
     const last = pages.at(-1);
     if (first === undefined || last === undefined) continue;
+    // Counted pages have what there is throughout all passes.
+    const [from, to] = service.counts ? [seen.begunAt.get(run) ?? 0, service.now()] : [first.asOf, last.asOf];
     const missing = timeline
-      .matching(bounds.since, first.asOf, parent)
-      .filter(({ date, goneAt }) => date < bounds.until && (goneAt === undefined || goneAt > last.asOf))
+      .matching(bounds.since, from, parent)
+      .filter(({ date, goneAt }) => date < bounds.until && (goneAt === undefined || goneAt > to))
       .filter(({ id }) => !ids.has(id));
     if (missing.length > 0) {
       world.violate('no report is missing from a run', `${key} lacks ${missing.map(({ id }) => id).join(', ')}`);

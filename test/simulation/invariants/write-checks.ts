@@ -120,6 +120,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
   const seen: Seen = {
     manifests: new Map(),
     firstPagesAt: new Map(),
+    begunAt: new Map(),
     pagesStoredAt: new Map(),
     summaries: new Map(),
     latestSequences: new Map(),

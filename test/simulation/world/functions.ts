@@ -93,6 +93,7 @@ export function writtenService({
   hasDays,
   endStatus,
   hasParents,
+  counts,
 }: DeploymentScenario): object {
   const send = { [`X-${vendor}-API-KEY`]: apiKeyField === '' ? '{secret}' : `{secret.${apiKeyField}}` };
   return {
@@ -103,7 +104,7 @@ export function writtenService({
           api: descriptionOf(
             describedApi,
             { kind: 'key', send },
-            { cursorIn, hasUpperBound, hasDays, endStatus, hasParents },
+            { cursorIn, hasUpperBound, hasDays, endStatus, hasParents, counts },
           ),
         }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),

@@ -76,6 +76,8 @@ export interface SimulatedService {
   hasEnded(cursor: string, status: number): boolean;
   /** The responses to requests of the process for an empty interval. */
   proofs(processId: string): readonly Proof[];
+  /** Whether its pages are counted. */
+  readonly counts: boolean;
   /** Whether its requests must have an upper bound. */
   readonly needsUpperBound: boolean;
   /** The milliseconds between two dates that a request can have. */
@@ -125,6 +127,8 @@ export interface ServiceOptions {
   readonly missingParents: readonly MissingParents[];
   /** Every page with reports has a cursor, and that of the last page is answered with this status. */
   readonly endStatus: number | undefined;
+  /** Whether pages are counted: a cursor is how many reports come before the page. */
+  readonly counts: boolean;
 }
 
 const hour = 3_600_000;
@@ -189,7 +193,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (missing !== undefined) return missing;
 
     const position = cursor === null ? undefined : positions.get(cursor);
-    if (cursor !== null && position === undefined) return rejectAsViolation(`unknown cursor ${cursor}`);
+    if (cursor !== null && position === undefined && !options.counts)
+      return rejectAsViolation(`unknown cursor ${cursor}`);
     const query = JSON.stringify(exportRequest);
     if (position !== undefined && position.query !== query) {
       return rejectAsViolation(`the request changed with the cursor: from ${position.query} to ${query}`);
@@ -261,15 +266,21 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const upperBounds = options.upperBoundsAt(world.time.now());
     const end = upperBounds === 'ignored' ? Number.POSITIVE_INFINITY : until + (upperBounds === 'included' ? 1 : 0);
     const matching = timeline.matching(since, asOf, parent).filter(({ date }) => date < end);
-    const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
+    const from = options.counts ? Number(cursor ?? 0) : 0;
+    const remaining =
+      position === undefined ? matching.slice(from) : matching.filter((report) => isAfter(report, position.after));
     if (cursor !== null && remaining.length === 0 && options.endStatus !== undefined) {
       ended.add(cursor);
       return 'end';
     }
     const reports = remaining.slice(0, size);
     const last = reports.at(-1);
-    let nextCursor: string | null = null;
-    if (last !== undefined && (reports.length < remaining.length || options.endStatus !== undefined)) {
+    let nextCursor = options.counts && last !== undefined ? String(from + reports.length) : null;
+    if (
+      !options.counts &&
+      last !== undefined &&
+      (reports.length < remaining.length || options.endStatus !== undefined)
+    ) {
       const previousCursors = cursor === null ? [] : [...(position?.previousCursors ?? []), cursor];
       const next: CursorPosition = {
         since,
@@ -357,6 +368,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   return {
     respond,
     now,
+    counts: options.counts,
     needsUpperBound: options.needsUpperBound,
     dateUnitMs: options.dateUnitMs,
     requestCount: () => requestCount,

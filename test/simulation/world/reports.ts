@@ -42,6 +42,9 @@ export interface ReportTimelineOptions {
   readonly redating: boolean;
   /** Decides what `redating` brings: its own generator, so that the other reports stay the same. */
   readonly redatingRng: Rng;
+  /** Whether many disappear while a run may be under way, by a generator of their own. */
+  readonly leaving?: boolean | undefined;
+  readonly leavingRng: Rng;
   /** The parents that have reports, and the generator that chooses that of each. */
   readonly parents?: readonly [string, ...string[]] | undefined;
   readonly parentsRng: Rng;
@@ -49,7 +52,7 @@ export interface ReportTimelineOptions {
 
 export function createReportTimeline(options: ReportTimelineOptions): ReportTimeline {
   const { rng, backlog, arriving, from, until, intervalMs, maxBackdatingMs, changing } = options;
-  const { redating, redatingRng, parents, parentsRng } = options;
+  const { redating, redatingRng, leaving = false, leavingRng, parents, parentsRng } = options;
   const day = 86_400_000;
   const scheduledStarts = Math.floor((until - from) / intervalMs);
   const justAfterAStart = (by = rng) =>
@@ -77,9 +80,14 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
       parent: parents && (parentsRng.chance(0.5) ? parents[0] : parentsRng.pick(parents)),
     };
   });
+  const leave = (report: SimulatedReport): SimulatedReport => {
+    if (!leavingRng.chance(0.4)) return report;
+    return { ...report, goneAt: Math.floor(Math.max(report.visibleAt, justAfterAStart(leavingRng))) + 1 };
+  };
+  const kept = leaving ? created.map(leave) : created;
   const all = redating
-    ? created.flatMap((report) => redate(report, redatingRng, () => justAfterAStart(redatingRng)))
-    : created;
+    ? kept.flatMap((report) => redate(report, redatingRng, () => justAfterAStart(redatingRng)))
+    : kept;
   const reports = all.sort((one, other) => one.date - other.date || one.ordinal - other.ordinal);
   return timelineOf(reports);
 }

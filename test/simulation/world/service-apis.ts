@@ -60,7 +60,8 @@ export function descriptionOf(
     hasDays,
     endStatus,
     hasParents,
-  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus' | 'hasParents'>,
+    counts,
+  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus' | 'hasParents' | 'counts'>,
 ): ApiProps {
   /** With the condition for a page that is the last one by itself. */
   const lastOr = (page: ConditionPart) =>
@@ -90,10 +91,17 @@ export function descriptionOf(
   }
   const filter = { date: { gte: '{since}', ...(hasUpperBound ? { lt: '{until}' } : {}) }, other: '{filter}' };
   const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };
-  return {
+  const post = {
     request: { method: 'POST', path, body: { filter, format: 'ANY', container: 'NONE', size: '{size}', ...parent } },
     auth,
     when,
+  } as const;
+  if (counts === true) {
+    const [page, by] = api === 'xml body' ? [xml, '/@id'] : [{ format: 'json', reports: '/reports/*' } as const, '/id'];
+    return { ...post, page, next: { from: 'count', to, first: 0, step: 'reports', proof: 'twice', by } };
+  }
+  return {
+    ...post,
     ...(api === 'xml body'
       ? {
           next: { from: 'body', at: '/reports/@next', to },
@@ -301,5 +309,27 @@ function jsonBodyApi(cursorIn: 'query' | 'body'): ServiceApi {
   };
 }
 
-export const describedApi = (api: DescribedApi, cursorIn: 'query' | 'body'): ServiceApi =>
-  ({ link: linkApi, 'xml body': xmlBodyApi, 'json body': jsonBodyApi })[api](cursorIn);
+/** The cursor is how many reports come before the page, and no page says whether another one follows. */
+function counted(api: ServiceApi): ServiceApi {
+  const write = (page: PageContent) => api.write({ ...page, nextCursor: null });
+  return {
+    ...api,
+    read(request) {
+      const received = api.read(request);
+      if (typeof received === 'string') return received;
+      const position = Number(received.cursor ?? Number.NaN);
+      if (Number.isNaN(position)) return 'no position';
+      return { ...received, cursor: position === 0 ? null : String(position) };
+    },
+    write,
+    wrong: (page) => [{ ...write(page), headers: { 'content-type': 'text/html' } }],
+  };
+}
+
+export function describedApi(
+  name: DescribedApi,
+  { cursorIn, counts }: Pick<DeploymentScenario, 'cursorIn' | 'counts'>,
+) {
+  const api = { link: linkApi, 'xml body': xmlBodyApi, 'json body': jsonBodyApi }[name](cursorIn);
+  return counts === true ? counted(api) : api;
+}
