@@ -86,9 +86,8 @@ async function openTarget(call: Call): Promise<Target> {
 }
 
 /**
- * Resolves once the process may end: the result of an exchange of a refresh token would be lost, and the consent with
- * it.
- * `isFirst`: it is the first interruption, so it says what it waits for.
+ * Waits until an exchange of a refresh token is stored. If the process ended before, the consent would be lost.
+ * `isFirst`: this is the first interruption, so a message says what the process waits for.
  */
 export async function finishExchange(stderr: Pick<Terminal, 'write'>, isFirst: boolean): Promise<void> {
   const { finishedChanges, isExchanging } = await import('../local/renewed-secret.ts');

@@ -141,7 +141,7 @@ function failedEnd(
   known: RunJson,
   { since: policy, retries, hints }: EndContext,
 ): StartEnd {
-  // A failure that could not be recorded says nothing about its run; the events do.
+  // If the failure could not be recorded, the run is known only from its events.
   const json: RunJson = {
     ...known,
     ...(ofRun.run !== null && { ...ofRun, export: known.export }),

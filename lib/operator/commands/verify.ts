@@ -144,8 +144,8 @@ function failedRow(exportName: string, run: RunId, message: string): Row {
 }
 
 /**
- * The run that `latest.json` names. If it was deleted, or replaced by an older version, the one that the export state
- * names: verifying that one reports the pointer.
+ * The run that `latest.json` names. If that file was deleted, or is an older version, the run that the export state
+ * names: its verification reports the pointer.
  */
 async function findNewestRun({ store, log, name }: ExportTarget): Promise<RunId | undefined> {
   const pointer = await readLatestPointer(store, name);

@@ -13,9 +13,9 @@ export interface ApiKeySource {
   /** The current key, read from its origin. The same as before if it was not rotated. */
   refresh(): Promise<string>;
   /**
-   * For a secret that its use replaces. `change` gets the newest one while no other process changes it, and resolves to
-   * what takes its place, which is stored durably before `update` resolves to it. `assertMaySend` throws once another
-   * process may have begun a change. Absent: it cannot be stored from here.
+   * Replaces a secret that can be used once. `change` receives the newest secret while no other process changes it, and
+   * returns its successor. `update` stores the successor durably, then resolves to it. `assertMaySend` throws once
+   * another process may have begun a change. Absent: a successor cannot be stored from here.
    */
   readonly update?: (change: (newest: string, assertMaySend: () => void) => Promise<string>) => Promise<string>;
 }

@@ -40,7 +40,7 @@ interface SentPage extends Pick<PageRequest, 'beforeSend'> {
   readonly renewals: Renewals;
 }
 
-/** The renewal of credentials in an invocation after a first 403. Many parents may be forbidden, whatever is sent. */
+/** After a 403, an invocation renews its credentials once: many parents may be forbidden, whatever is sent. */
 export interface Renewals {
   afterForbidden?: { readonly rejected: Sent; readonly renewed: Promise<Renewed> } | undefined;
 }
@@ -64,7 +64,7 @@ export async function sendWithFreshCredentials(
     const response = await exchange.send({ ...parts, headers: { ...parts.headers, ...headers } }, beforeSend);
     return await answerIn(deps, response, page);
   };
-  // Without a deadline, a refresh token that is being exchanged is stored before the process can end.
+  // An exchange of a refresh token has no deadline: the new token must be stored.
   const within = (read: () => Promise<Sent>) => (apiKey.update === undefined ? exchange.within(read) : read());
   const first = await within(() => credentials.get());
   const answer = await send(first);

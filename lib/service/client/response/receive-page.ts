@@ -76,7 +76,7 @@ export async function receivePage(
 interface PageHead {
   readonly contentType: string;
   readonly isGzip: boolean;
-  /** Whether the description decides what a document without any bytes is, not the check of its format. */
+  /** Whether conditions say what a body without bytes is. Otherwise, the check of the format does. */
   readonly mayBeBlank: boolean;
   /** Undefined: the body says it. */
   readonly next: Next | undefined;
