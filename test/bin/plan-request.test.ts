@@ -76,6 +76,27 @@ describe('report-exporter plan --request', () => {
     });
   });
 
+  it('says that each page is requested twice, as by a run, if pages are counted without a total', async () => {
+    const requested: string[] = [];
+    await using server = await startApi((target) => {
+      requested.push(target);
+      return { events: target.endsWith('page=1') ? [{ id: 1 }, { id: 2 }] : [] };
+    });
+    const next = { from: 'count', to: { query: 'page' }, proof: 'twice', by: '/id' };
+    const request = { path: '/v1/events', query: { limit: '{size}' } };
+    const file = await aFile({ baseUrl: server.url, description: { ...api, request, next } });
+    const planned = await runInProcess(['plan', '--settings', file], env);
+    expect(planned.stdout).toContain('proof    each page is requested at least twice');
+    const out = await aDirectory();
+    const ended = await runInProcess(['local', '--settings', file, '--out', out], env);
+    expect(ended).toMatchObject({
+      status: 0,
+      stderr: expect.stringContaining('Its second pass has to find the same ones'),
+    });
+    const pages = ['/v1/events?limit=100&page=1', '/v1/events?limit=100&page=2'];
+    expect(requested).toEqual([...pages, ...pages]);
+  });
+
   it('shows that a response without a page has ended the pages', async () => {
     await using server = await startRawServer((socket, { target }) => {
       const headers = { 'content-type': 'application/json' };

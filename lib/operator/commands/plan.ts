@@ -52,6 +52,8 @@ interface Row extends Requested {
   /** The settings file; null if the settings come from elsewhere. */
   settings?: string | null;
   schedule?: ScheduleState;
+  /** Only if two passes prove the pages. */
+  proof?: 'twice';
   plan?: Plan;
   /** The first request of the run; null if it would send none. */
   request?: PlannedRequest | null;
@@ -75,6 +77,7 @@ async function planExport(
   const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
+  if (target.definition.provedBy !== undefined) row.proof = 'twice';
   const { next, begun, parentOf, ...plan } = {
     next: undefined,
     begun: undefined,
@@ -103,6 +106,7 @@ function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle)
     parents: parents && parentsText(plan, parents),
     slices: slices && slicesText(slices),
     page: act === 'start' ? null : nextPageText(plan),
+    proof: row.proof ? 'each page is requested at least twice: two passes in a row must have the same reports' : null,
     settings,
   };
   return [`The next start of ${name} ${outcomeText(plan)}`, ...detailLines(details), ...sentLines(row, style)];

@@ -28,7 +28,7 @@ export const placeholdersIn = (template: string): readonly string[] =>
 
 export const vendorAdvice = 'Ask the vendor for a cursor, which the response contains and the next request sends back';
 export const countAdvice =
-  'offsets and page numbers are described by next.from: count, and sent by it, the first one, too. It needs a total in every response, as pages shift when data changes. Without a total, ask the vendor for a cursor';
+  'offsets and page numbers are described by next.from: count, and sent by it, the first one, too. It needs a total in every response, as pages shift when data changes. Without a total, set its proof to "twice", or ask the vendor for a cursor';
 export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */

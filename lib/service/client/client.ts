@@ -8,7 +8,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, Received, ReportService } from '../../core/ports.ts';
 import { type Auth, authKindOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Description } from '../api/description.ts';
-import { formOfNext, kindOf } from '../api/next/kinds.ts';
+import { formOfNext, kindOf, provedBy } from '../api/next/kinds.ts';
 import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { loadPageCheck } from '../formats/formats.ts';
@@ -174,6 +174,7 @@ const isOtherPath = (page: RequestedPage, firstPath: string): boolean =>
 function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['cursor'] {
   if (isFirst) return 'none';
   const { sends, isAfterLast } = kindOf(api.next);
+  if (provedBy(api.next) !== undefined) return 'inPass';
   if (sends === 'number') return isAfterLast?.(sent) === true ? 'afterLast' : 'number';
   return formOfNext(api) === 'url' ? 'url' : 'text';
 }

@@ -19,8 +19,11 @@ export interface Requested {
   };
   /** The settings that may be wrong if a request for a token is not understood. Absent: a page was requested. */
   readonly misunderstood?: string;
-  /** The kind of cursor that was sent: none for the first page, a text, the number of the page, or a whole URL. */
-  readonly cursor: 'none' | 'text' | 'number' | 'afterLast' | 'url';
+  /**
+   * The kind of cursor that was sent: none for the first page, a text, the number of the page, in a pass that proves
+   * pages, too, or a whole URL.
+   */
+  readonly cursor: 'none' | 'text' | 'number' | 'inPass' | 'afterLast' | 'url';
   /** The settings that say where a cursor is found and sent. */
   readonly cursorSettings: string;
   /** Whether a description says what responses mean. Absent: no setting does. */
@@ -119,6 +122,10 @@ function explainRejection(
     case 'number': {
       const reason = 'Reports may have been deleted meanwhile, or the service limits how far pages are counted';
       return ['CursorRejectedError', `${url} has no page of this number. ${reason}. ${repeats} next`];
+    }
+    case 'inPass': {
+      const ends = `If it answers so after its last page, set last to [{"reports": 0}, {"status": ${named404}}]`;
+      return ['CursorRejectedError', `${url} has no page of this number. ${ends}`];
     }
     case 'url': {
       const problem = `${url}, the address of the next page, ${status === 404 ? 'does not exist' : 'was rejected'}`;
