@@ -96,6 +96,15 @@ export interface ReceivedPage extends Pick<
   readonly documentRootText: () => string;
   /** How the body begins, for messages: short, printable and without secrets. */
   readonly excerpt: () => string;
+  readonly hints: () => PageHints;
+}
+
+/** What may be wrong with the description of the end, for a person. */
+export interface PageHints {
+  /** What contradicts that the page is the last one. */
+  readonly doubtfulEnd?: string;
+  /** The path of a flag that `last` does not name, and its value on the last page. */
+  readonly flag?: { readonly at: string; readonly is: boolean };
 }
 
 /** A response that is no page. After a cursor, the page before was the last one; without one, there is no page. */

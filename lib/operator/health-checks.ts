@@ -234,9 +234,10 @@ function pageOutcome(received: string, page: ProbeResult, place: string): Outcom
       'if it does exist, correct the request of the export, or when.gone',
     );
   }
-  const { reports, latencyMs } = page;
+  const { reports, latencyMs, doubtfulEnd } = page;
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
-  return ok(`${received} a valid page${content} after ${latencyMs} ms${place}; it was not stored`);
+  const text = `${received} a valid page${content} after ${latencyMs} ms${place}; it was not stored`;
+  return doubtfulEnd === undefined ? ok(text) : warning(`${text}; ${doubtfulEnd}`, 'for details: plan --request');
 }
 
 /** Where a new run would begin and end. If none could start: from now on. */

@@ -174,6 +174,44 @@ describe('report-exporter plan --request', () => {
     expect(notesIn(corrected.stdout)).toEqual([]);
   });
 
+  it.each([
+    ['a page that is not the last one', { has_more: true }, { at: '/has_more', is: false }],
+    ['a flag of another sense', { meta: { isLast: 'false' } }, { at: '/meta/isLast', is: true }],
+  ])('names a flag that the description does not use: %s', async (_, fields, last) => {
+    await using server = await startApi((target) => ({
+      ...twoPages(target),
+      ...(target.includes('cursor=') ? {} : fields),
+    }));
+    const file = await aFile({ baseUrl: server.url });
+    const words = ['plan', '--settings', file, '--since', '2026-11-01', '--json', '--request'];
+    const { stdout } = await runInProcess(words, env);
+    expect(notesIn(stdout)).toEqual([expect.stringContaining(`set last to ${JSON.stringify(last)}`)]);
+  });
+
+  const full = Array.from({ length: 100 }, () => ({}));
+  it.each([
+    ['a flag that says that there is more', { events: [{}], has_more: true }, {}, 'true at /has_more'],
+    ['a flag that says that it is not the last page', { events: [{}], isLast: false }, {}, 'false at /isLast'],
+    ['a cursor beside it', { events: [{}], paging: { next_token: 'b' } }, {}, 'a value at /paging/next_token'],
+    ['a larger total', { events: [{}], total_count: 7 }, {}, 'a total of 7 at /total_count'],
+    ['a link', { events: [{}] }, { link: '</v1/events?page=2>; rel="next"' }, 'a Link with rel="next"'],
+    ['a header', { events: [{}] }, { 'x-next-cursor': 'b' }, 'the header x-next-cursor'],
+    ['a full page', { events: full }, {}, 'exactly as many reports as size (100)'],
+  ])('warns of a next.at at which nothing is, if the page has %s', async (_, page, more, sign) => {
+    const headers = { 'content-type': 'application/json', ...more };
+    await using server = await startRawServer(
+      rawResponse({ headers, body: JSON.stringify({ paging: { next: null }, prev_token: '', next: null, ...page }) }),
+    );
+    const next = { ...api.next, at: '/paging/wrong' };
+    const { stdout } = await planned(server, { ...api, next });
+    const warning = 'nothing is at next.at (/paging/wrong), so the run would end here. But the page has ';
+    expect(notesIn(stdout)[0]).toBe(`${warning}${sign}. Check next.at (/paging/wrong)`);
+    expect(stdout).not.toContain('looks like a flag');
+    const file = await aFile({ baseUrl: server.url, description: { ...api, next } });
+    const doctor = await runInProcess(['doctor', '--settings', file], env);
+    expect(doctor.stdout).toContain(warning);
+  });
+
   it('says that the API ignores {since}', async () => {
     const headers = { 'content-type': 'application/json' };
     await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));

@@ -365,6 +365,7 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
     documentRootText: () => documentRoot ?? '',
     excerpt: () => 'the beginning of the body',
+    hints: () => ({}),
     body: read(),
   };
 }

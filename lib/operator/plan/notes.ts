@@ -22,9 +22,10 @@ export function notesOn(
       definition.dates.zone === undefined &&
       'dates.zone is not set: requests begin 12 hours earlier and end 14 hours later, and reports come twice. Slices and runs with an upper bound need it',
     first?.page.reports === 0 && 'the first page has no reports: try an earlier --since',
-    noteOnEnd(api, seen.pages),
+    noteOnEnd(api, seen),
     noteOnSamePage(seen.pages),
     noteOnParameters(api, seen.pages),
+    noteOnFlag(seen),
     seen.proof?.note,
     noteOnColumns(api),
     noteOnQuietNight(api, seen),
@@ -48,13 +49,27 @@ function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]
 }
 
 /** A `next` that names a wrong place ends a run at its first page. */
-function noteOnEnd({ next }: Description, [first]: readonly SeenPage[]): string | undefined {
-  if (first?.page.next.cursor !== null || first.page.reports === 0 || kindOf(next).sends === 'nothing')
-    return undefined;
+function noteOnEnd({ next }: Description, { pages, last }: SeenPages): string | undefined {
+  const [first] = pages;
+  const doubt = first?.hints.doubtfulEnd ?? last?.hints.doubtfulEnd;
+  if (doubt !== undefined || first?.page.next.cursor !== null || first.page.reports === 0) return doubt;
+  if (kindOf(next).sends === 'nothing') return undefined;
   const at = 'at' in next ? `next.at (${next.at})` : 'next';
   return (
     `nothing is at ${at}, so the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found. If the ` +
     `period has more reports than the page, check ${at}`
+  );
+}
+
+/** Without `last`, a next page that is missing by mistake ends the run. */
+function noteOnFlag({ pages, last }: SeenPages): string | undefined {
+  const hints = [last, ...pages].map((seen) => seen?.hints);
+  const found = hints.find((each) => each?.flag !== undefined)?.flag;
+  if (hints.some((each) => each?.doubtfulEnd !== undefined)) return undefined;
+  if (found === undefined) return undefined;
+  return (
+    `the last page is recognized only by what it lacks, but ${found.at} looks like a flag. If it is, set last to ${JSON.stringify(found)}: ` +
+    'then a next page that is missing by mistake is an error'
   );
 }
 

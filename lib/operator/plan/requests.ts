@@ -5,7 +5,7 @@ import { ExportError } from '../../core/errors.ts';
 import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
 import type { ParentOf } from '../../core/parents/run-parents.ts';
-import type { PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
+import type { PageHints, PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/memory-record.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -79,9 +79,10 @@ function requestedPage(
 /** One page may be the only one; the second shows that its cursor is accepted. */
 const shownPages = 2;
 
-/** A page, and whether it repeats the one before. */
+/** A page, and what advice on its description depends on. */
 export interface SeenPage {
   readonly page: RequestedPage;
+  readonly hints: PageHints;
   /** How many consecutive pages have the same reports, up to and including this one. */
   readonly equalPages: number;
 }
@@ -147,8 +148,10 @@ export async function requestPages(
     const page = requestedPage(request, { received, bytes: size }, service.api);
     const compared = { ...received, sha256 };
     const equalPages = countEqualPages(compared, previous);
-    const seen = (newest = { page, equalPages });
+    const seen = (newest = { page, equalPages, hints: received.hints() });
     const { cursor } = page.next;
+    // The next page is of another parent, whose reports may be equal.
+    previous = cursor === null ? undefined : { ...compared, equalPages };
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
     if (pages.length < shownPages) {

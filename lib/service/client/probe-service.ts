@@ -21,6 +21,8 @@ export const probeResultSchema = z.union([
     reports: z.nullable(z.number()),
     /** From the request to the response headers, in milliseconds. */
     latencyMs: z.number(),
+    /** What contradicts that the page is the last one. Absent: nothing does. */
+    doubtfulEnd: z.optional(z.string()),
   }),
   /** The status of the response that says that the parent no longer exists, so that no page was seen. */
   z.object({ goneStatus: z.number() }),
@@ -57,7 +59,7 @@ export async function probeService(
   const { received } = await probePage(service, page, roots, { runtime, notify });
   if (received.kind === 'end') return { goneStatus: received.status };
   const { reports, timing } = received;
-  return { reports, latencyMs: timing.latencyMs };
+  return { reports, latencyMs: timing.latencyMs, doubtfulEnd: received.hints().doubtfulEnd };
 }
 
 /** A service that needs longer would keep a person waiting. */

@@ -115,6 +115,7 @@ const emptyPage: ReceivedPage = {
   timing: { requestedAt: instantOf(0), latencyMs: 0 },
   documentRootText: () => '',
   excerpt: () => '',
+  hints: () => ({}),
 };
 
 const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';

@@ -8,6 +8,7 @@ import { isBelowRoot } from '../../api/paths.ts';
 import { kindOf } from '../../api/next/kinds.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import type { PageContent } from '../../formats/format-check.ts';
+import { isTotalName } from './page-hints.ts';
 
 interface MissingList {
   /** What stands in the place of the list. undefined: the page has no bytes. */
@@ -64,23 +65,11 @@ const remedy = (condition: string): string => ` If this is a page without report
 /** For a document without anything in it, or without any bytes. */
 const blankRemedy = remedy('{"at": "", "is": null}');
 
-/** The last name in the path of a number of all reports, without case and punctuation. */
-const totalName =
-  /^(total|count|num)(count|items|results|records|reports|elements|hits|found|size|available)?$|total$|^(result|record|item|report)s?(count|found|perpage)$|^currentpagesize$/;
-
-const isTotal = (path: string): boolean =>
-  totalName.test(
-    path
-      .slice(path.lastIndexOf('/') + 1)
-      .toLowerCase()
-      .replaceAll(/[^a-z0-9]/g, ''),
-  );
-
 /** The remedy, unless the document looks like an error. Only a total proves that there are no reports. */
 function proposal({ fields = [], value }: Partial<PageContent>, { page }: Description): string {
   if (fields.some(({ path }) => /^\/[^/]*(error|exception|fault|message|code|detail)[^/]*$/i.test(path))) return '';
   if (value?.('').isEmpty === true) return blankRemedy;
-  const total = fields.find(({ path, text }) => text === '0' && isTotal(path));
+  const total = fields.find(({ path, text }) => text === '0' && isTotalName(path));
   const isShown = page.format === 'json' && total !== undefined;
   return remedy(isShown ? JSON.stringify({ at: total.path, is: 0 }) : 'a value that only such a page has');
 }

@@ -18,6 +18,7 @@ import { asContractError, factsOf, type RequestedPage } from './facts.ts';
 import { excerptOfText, readBeginning } from './excerpt.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
 import { missingList } from './missing-list.ts';
+import { pageHints } from './page-hints.ts';
 import type { Reaction } from './reaction.ts';
 import { readBody } from './response-body.ts';
 import {
@@ -69,6 +70,7 @@ export async function receivePage(
     documentRoot,
     documentRootText: () => presentable(body.content?.rootName ?? '', context.keys, 200),
     excerpt: body.excerpt,
+    hints: () => pageHints(proved, api, { fields: body.content?.fields, isLast: nextCursor === null }),
   };
 }
 
@@ -167,6 +169,7 @@ export async function receiveEmptyPage(
     documentRoot: null,
     documentRootText: () => '',
     excerpt: () => '',
+    hints: () => ({}),
   };
 }
 
