@@ -281,7 +281,7 @@ export async function findRun(target: ExportTarget, run: RunId): Promise<RunView
     : await viewEnded(target, state, run);
 }
 
-/** The error of a command that needs a newest regular run, if there is none. `purpose` is, for example, `to verify`. */
+/** The error of a command with `--run` if there is no newest regular run. `purpose` is, for example, `to verify`. */
 export async function noRunError(target: ExportTarget, purpose: string): Promise<ExportError> {
   const bounded = [...(await readStates(target)).bounded.keys()].sort().at(-1);
   const choice = bounded === undefined ? '' : `. To choose a bounded run: --run ${bounded}`;

@@ -41,7 +41,7 @@ const proxyUrlSchema = checkedText((address) => {
   return isOrigin ? undefined : 'must not contain a path, query or fragment';
 });
 
-const maxHeaderBytes = 4_096;
+const maxFurtherHeaderBytes = 4_096;
 
 const problemOfHeader = (name: string, value: string, headers: object): string | undefined =>
   problemIfRepeated(name, headers) ??
@@ -49,11 +49,12 @@ const problemOfHeader = (name: string, value: string, headers: object): string |
   (headerValuePattern.test(value) ? undefined : headerValueProblem);
 
 const isSmall = (headers: Readonly<Record<string, string>>): boolean =>
-  Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0) <= maxHeaderBytes;
+  Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0) <=
+  maxFurtherHeaderBytes;
 
 const headersSchema = z
   .record(z.string(), z.string())
-  .check(validEntries(problemOfHeader), z.refine(isSmall, `must be at most ${maxHeaderBytes} bytes in total`));
+  .check(validEntries(problemOfHeader), z.refine(isSmall, `must be at most ${maxFurtherHeaderBytes} bytes in total`));
 
 /** Whether the text is a certificate or a key itself, instead of the path of a file. */
 export const isPem = (text: string): boolean => text.includes('-----BEGIN');
@@ -103,6 +104,7 @@ const tlsSchema = object({
   ),
 );
 
+/** Fields of a service that say how its requests are sent. */
 export const networkFields = {
   proxyUrl: optionalField(
     'The HTTP proxy (http or https) in front of the service, without credentials.',

@@ -414,7 +414,7 @@ const findParallelProblems = (
 
 /** Whether the total of counted pages proves them. */
 const hasTotal = ({ next }: Pick<Description, 'next'>): boolean =>
-  kindOf(next).sends === 'number' && provedBy(next) === undefined;
+  kindOf(next).sends === 'count' && provedBy(next) === undefined;
 
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(

@@ -37,7 +37,7 @@ const reportsOf = (type: string | undefined) =>
   );
 
 describe('a description in the docs', () => {
-  it('is in the table', () => {
+  it('is in the list of examples', () => {
     expect(files.filter((file) => !page.includes(`(apis/${file})`))).toEqual([]);
     expect(files.length).toBeGreaterThan(10);
   });

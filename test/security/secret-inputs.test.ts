@@ -1,6 +1,7 @@
 /** Secrets come from Secrets Manager, environment variables and files: never from settings or arguments. */
 
 import { describe, expect, it } from 'vitest';
+import { commands } from '../../bin/commands.ts';
 import { settingsJsonSchema } from '../../lib/api/settings-schema.ts';
 import { runInProcess } from '../support/process/command-line.ts';
 
@@ -53,8 +54,8 @@ describe('the settings', () => {
 
 describe('the commands', () => {
   it('have no option for a secret', async () => {
-    const commands = ['local', 'status', 'start', 'verify', 'plan', 'abandon', 'doctor', 'report', 'init'];
-    const helps = await Promise.all(commands.map(async (command) => (await runInProcess([command, '--help'])).stdout));
+    const names = Object.keys(commands);
+    const helps = await Promise.all(names.map(async (command) => (await runInProcess([command, '--help'])).stdout));
     const options = helps.flatMap((help) => help.match(/--[a-z-]+ <[^>]+>|--[a-z-]+ [A-Z]+|--[a-z-]+/g) ?? []);
     expect([...new Set(options.filter((option) => sensitive.test(option)))].sort()).toEqual([]);
   });

@@ -112,7 +112,7 @@ export function describeApi(api: Api): Description {
 
 function paginationOf(api: Api): string {
   const { sends } = kindOf(api.next);
-  if (sends !== undefined) return sends === 'number' ? 'counted' : 'none';
+  if (sends !== undefined) return sends === 'count' ? 'counted' : 'none';
   return `${api.next.from} ${formOfNext(api) === 'url' ? 'url' : 'cursor'}`;
 }
 

@@ -175,7 +175,7 @@ function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['curs
   if (isFirst) return 'none';
   const { sends, isAfterLast } = kindOf(api.next);
   if (provedBy(api.next) !== undefined) return 'inPass';
-  if (sends === 'number') return isAfterLast?.(sent) === true ? 'afterLast' : 'number';
+  if (sends === 'count') return isAfterLast?.(sent) === true ? 'afterLast' : 'count';
   return formOfNext(api) === 'url' ? 'url' : 'text';
 }
 

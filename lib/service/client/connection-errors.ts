@@ -9,7 +9,7 @@ import type { Timeouts } from '../network/network.ts';
 import { ProxyError } from '../network/tunnel.ts';
 import { type ErrorContext, failure, type Server } from './errors.ts';
 
-export const maxHeaderBytes = 16 * 1024;
+export const maxResponseHeaderBytes = 16 * 1024;
 
 interface Circumstances {
   /** Whether the total time is up. */
@@ -97,7 +97,7 @@ function explain(
     case 'UND_ERR_BODY_TIMEOUT':
       return { problem: `sent no data for ${timeouts.bodyTimeout} ms` };
     case 'UND_ERR_HEADERS_OVERFLOW':
-      return invalid(`sent more than ${maxHeaderBytes} bytes of headers`);
+      return invalid(`sent more than ${maxResponseHeaderBytes} bytes of headers`);
     case 'NOT_HTTP':
       return invalid(`sent a response that is not valid HTTP (${parserProblem(error)})`);
   }

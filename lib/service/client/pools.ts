@@ -6,7 +6,7 @@ import createConnector from 'undici/lib/core/connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
 import type { ServiceNetwork, Timeouts } from '../network/network.ts';
 import { openTunnel } from '../network/tunnel.ts';
-import { maxHeaderBytes } from './connection-errors.ts';
+import { maxResponseHeaderBytes } from './connection-errors.ts';
 
 /** Opens connections to the origin of `base` as they are needed. */
 export type CreatePool = (base: URL, timeouts: Timeouts, network: ServiceNetwork) => Dispatcher;
@@ -45,7 +45,7 @@ function openPool(base: URL, { connectTimeout, headersTimeout, bodyTimeout }: Ti
     connect: createConnect(base, connectTimeout, network),
     headersTimeout,
     bodyTimeout,
-    maxHeaderSize: maxHeaderBytes,
+    maxHeaderSize: maxResponseHeaderBytes,
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: maxKeepAliveMs,
     pipelining: 1,

@@ -39,12 +39,13 @@ type GivenRequest = { readonly cursor?: string } & Partial<
   Pick<PageRequest, 'since' | 'until' | 'parent'> & ExportRequest
 >;
 
-interface ClientSettings extends Pick<NonNullable<Parameters<typeof clientFor>[1]>, 'maxPageBytes' | 'compression'> {
+/** What `# client {…}` may have: settings of the client, and what the test does with the service. */
+interface GivenClient extends Omit<NonNullable<Parameters<typeof clientFor>[1]>, 'now'> {
   /** A secret with several fields is an object. */
   readonly keys?: readonly (string | Readonly<Record<string, string>>)[];
   /** What a message calls the place of the key. */
   readonly place?: string;
-  /** Of the base URL. */
+  /** The path of the base URL. */
   readonly path?: string;
   readonly now?: string;
   readonly elapsedMs?: number;
@@ -52,7 +53,7 @@ interface ClientSettings extends Pick<NonNullable<Parameters<typeof clientFor>[1
 
 /** The facts of a page, or the error, and the requests that were sent. */
 async function carryOut({ parts, contract, given, client: settings, steps }: WrittenExchange) {
-  const { keys: secrets = [trickyApiKey], place, path = '', now, elapsedMs, ...others } = settings as ClientSettings;
+  const { keys: secrets = [trickyApiKey], place, path = '', now, elapsedMs, ...others } = settings as GivenClient;
   const keys = secrets.map((each) => (typeof each === 'string' ? each : JSON.stringify(each)));
   let type = 'application/xml';
   const [first = '', ...more] = steps.map(({ response }) => replyWith(response, keys[0] ?? '', () => type));
@@ -112,7 +113,7 @@ function factsOf(received: Received, body: Buffer): Facts {
   };
 }
 
-function messageOf(error: unknown, secrets: ClientSettings['keys'] = []): string {
+function messageOf(error: unknown, secrets: GivenClient['keys'] = []): string {
   const parts = secrets.flatMap((each) => (typeof each === 'string' ? each : Object.values(each)));
   for (const part of parts) if (part.length >= 8) expectNoKey(error, part);
   if (!(error instanceof ExportError)) throw error;

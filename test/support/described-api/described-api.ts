@@ -304,7 +304,7 @@ function nextHeaders(api: Api, { next: value, hasNext, total }: PageContent, pos
   const { part, mark } = endOf(api);
   const marked = part.header === undefined ? undefined : mark(hasNext);
   const marks: Headers = marked === undefined || marked === null ? [] : [[part.header ?? '', String(marked)]];
-  if (api.next.from === 'body' || api.next.from === 'report' || api.next.from === 'none') return marks;
+  if (api.next.from !== 'header' && api.next.from !== 'link') return marks;
   const { from, at } = api.next;
   if (from === 'header') return [...marks, ...(value === undefined ? [] : [[at, String(value)] as const])];
   const parameters = part.parameter === undefined ? [] : [`; ${part.parameter}=${String(mark(hasNext))}`];

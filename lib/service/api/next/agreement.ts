@@ -6,6 +6,12 @@ import { cursorOf, type Found, hasNextPage } from './cursor.ts';
 import { type Described, InvalidPage, lastPage, type Next, type PageFacts } from './kind.ts';
 import type { WithTarget } from './target.ts';
 
+/** Whether `last` makes the page the last one: it holds, or is silent where it may be (`mayBeSilent`). */
+export function isLastBy(last: Condition | undefined, page: PageFacts): boolean {
+  const { answer } = evaluate(last, page);
+  return answer === 'holds' || (answer === 'silent' && page.mayBeSilent);
+}
+
 type WithEnd = WithTarget & { readonly alsoOnLast?: boolean | undefined };
 
 /**

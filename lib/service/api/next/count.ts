@@ -20,9 +20,9 @@
 import * as z from 'zod/mini';
 import { asCursor } from '../../../core/model.ts';
 import { field, fieldsOf, flag, object, oneTypeOf, optionalField, type Rule } from '../../../core/schema/fields.ts';
-import { evaluate } from '../condition.ts';
 import { isInReport, pathSchema, placeSchema, problemInReport, textAt } from '../paths.ts';
 import { keysOf, usesBound } from '../request.ts';
+import { isLastBy } from './agreement.ts';
 import { type Described, InvalidPage, lastPage, type Next, type NextKind, type PageFacts } from './kind.ts';
 import { countedTarget, fromField, placeOf, writeAt } from './target.ts';
 
@@ -71,7 +71,7 @@ type WithTotal = Counted & { readonly total: NonNullable<Counted['total']> };
 const hasTotal = (next: Counted): next is WithTotal => next.total !== undefined;
 
 export const countKind: NextKind<Counted> = {
-  sends: 'number',
+  sends: 'count',
   isAfterLast(cursor) {
     const { received, total } = progressOf(cursor);
     return received === total;
@@ -108,8 +108,7 @@ export const countKind: NextKind<Counted> = {
 
 /** What follows a page whose API has no total: nothing is remembered but the number. */
 function readInPass(page: PageFacts, { next, last }: Described<Counted>): Next {
-  const { answer } = evaluate(last ?? { reports: 0 }, page);
-  if (answer === 'holds' || (answer === 'silent' && page.mayBeSilent)) return lastPage;
+  if (isLastBy(last ?? { reports: 0 }, page)) return lastPage;
   const count = page.isEmpty ? 0 : (page.reports ?? 0);
   if (count === 0) throw new InvalidPage(`it has no reports, but is not the last page by ${JSON.stringify(last)}`);
   const position = page.isFirst ? next.first : Number(page.sent);

@@ -39,7 +39,10 @@ export interface PageFacts extends ResponseFacts {
   readonly sent: string | undefined;
   /** Whether `when.empty` holds: there are no reports. */
   readonly isEmpty: boolean;
-  /** Whether it is the whole export although `last` is silent: the first page, which is empty and lacks its list. */
+  /**
+   * Whether it is the whole export even if `last` is silent, as what it asks for is missing: the first page, which is
+   * empty and lacks its list.
+   */
   readonly mayBeSilent: boolean;
   /** The value of a field in the last report; `parent` says whether there is one. */
   readonly inLastReport: PathValue;
@@ -70,8 +73,11 @@ export interface Described<NextSettings> {
 export interface NextKind<NextSettings> {
   /** Problems of settings that are valid by themselves. */
   readonly rules: (api: Described<NextSettings>) => readonly Rule[];
-  /** Absent: further requests send a cursor or the URL of the next page. */
-  readonly sends?: 'number' | 'nothing';
+  /**
+   * `count`: requests count pages or reports, which shift when data changes. Absent: further requests send a cursor,
+   * which may be a number, or the URL of the next page.
+   */
+  readonly sends?: 'count' | 'nothing';
   /** Whether a cursor is that of the page after the last one, which must have no reports. Absent: there is none. */
   readonly isAfterLast?: (cursor: string) => boolean;
   /** Where each report has its ID, possibly in several parts, if two passes prove the pages. Absent: never. */

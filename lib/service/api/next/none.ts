@@ -9,7 +9,7 @@
 
 import type * as z from 'zod/mini';
 import { object } from '../../../core/schema/fields.ts';
-import { evaluate } from '../condition.ts';
+import { isLastBy } from './agreement.ts';
 import { InvalidPage, lastPage, type NextKind } from './kind.ts';
 import { fromField } from './target.ts';
 
@@ -20,8 +20,7 @@ export const noneKind: NextKind<z.infer<typeof noneSchema>> = {
   rules: () => [],
   paths: () => [],
   read(page, { last }) {
-    const { answer } = last === undefined ? { answer: 'holds' } : evaluate(last, page);
-    if (answer !== 'holds' && !(answer === 'silent' && page.mayBeSilent))
+    if (last !== undefined && !isLastBy(last, page))
       throw new InvalidPage(
         `it is not the last page by ${JSON.stringify(last)}, but there is no next page (next.from: none)`,
       );

@@ -11,8 +11,8 @@
 
 import type * as z from 'zod/mini';
 import { field, object } from '../../../core/schema/fields.ts';
-import { evaluate } from '../condition.ts';
 import { isFieldOfReport, pathSchema } from '../paths.ts';
+import { isLastBy } from './agreement.ts';
 import { cursorOf } from './cursor.ts';
 import { InvalidPage, lastPage, type NextKind } from './kind.ts';
 import { formOfValue, fromField, targetFields, targetRules, writeCursor } from './target.ts';
@@ -50,8 +50,7 @@ export const reportKind: NextKind<z.infer<typeof reportSchema>> = {
   paths: () => [],
   read(page, api) {
     const { last, next } = api;
-    const { answer } = evaluate(last, page);
-    if (answer === 'holds' || (answer === 'silent' && page.mayBeSilent)) return lastPage;
+    if (isLastBy(last, page)) return lastPage;
     if (page.isEmpty || page.reports === 0)
       throw new InvalidPage(`it has no reports, but is not the last page by ${JSON.stringify(last)}`);
     const { type } = page.inLastReport;

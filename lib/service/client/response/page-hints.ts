@@ -40,7 +40,7 @@ export function pageHints(
   { fields = [], isLast }: { readonly fields?: readonly Field[] | undefined; readonly isLast: boolean },
 ): PageHints {
   const { next, last, pagination } = api;
-  const isProved = partsOf(last).some(needsSomething) || kindOf(next).sends === 'number';
+  const isProved = partsOf(last).some(needsSomething) || kindOf(next).sends === 'count';
   if (isProved || pagination === undefined || facts.reports === 0) return {};
   const signs = isLast ? [...signsInFields(facts, fields), ...signsInHead(facts)] : [];
   if (signs.length > 0) {

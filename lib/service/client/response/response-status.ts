@@ -20,10 +20,10 @@ export interface Requested {
   /** The settings that may be wrong if a request for a token is not understood. Absent: a page was requested. */
   readonly misunderstood?: string;
   /**
-   * The kind of cursor that was sent: none for the first page, a text, the number of the page, in a pass that proves
-   * pages, too, or a whole URL.
+   * What was sent: no cursor for the first page, a text, a count, a count in a pass that proves pages, that of the page
+   * after the last one, or a URL.
    */
-  readonly cursor: 'none' | 'text' | 'number' | 'inPass' | 'afterLast' | 'url';
+  readonly cursor: 'none' | 'text' | 'count' | 'inPass' | 'afterLast' | 'url';
   /** The settings that say where a cursor is found and sent. */
   readonly cursorSettings: string;
   /** Whether a description says what responses mean. Absent: no setting does. */
@@ -119,7 +119,7 @@ function explainRejection(
       const problem = `all reports had been received, and ${url} refuses the page after the last one`;
       return ['CursorRejectedError', `${problem}. Set next.confirm to false`];
     }
-    case 'number': {
+    case 'count': {
       const reason = 'Reports may have been deleted meanwhile, or the service limits how far pages are counted';
       return ['CursorRejectedError', `${url} has no page of this number. ${reason}. ${repeats} next`];
     }
