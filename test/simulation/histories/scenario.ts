@@ -242,7 +242,7 @@ function withCountedPages(
     ...rest,
     input: { ...input, maxCursorRestarts },
     settings: { ...settings, maxCursorRestarts },
-    service: { ...service, snapshots: false, singleUseCursors: false },
+    service: { ...service, snapshots: false, singleUseCursors: false, maxLatencyMs: rng.pick([900, 20_000]) },
     reports: { ...reports, changing: rng.chance(0.5), redating: rng.chance(0.5), leaving: rng.chance(0.8) },
   };
 }

@@ -88,6 +88,19 @@ const storedWhenReceived: readonly Fault[] = inPorts(
   ['ExportPage'],
 );
 
+/** The entries of a pass, whose reports have the IDs 1, 2, 3, and so on. */
+async function* numbered(entries: AsyncIterable<LogEntry>): AsyncGenerator<LogEntry> {
+  let count = 0n;
+  for await (const entry of entries) {
+    if (entry.kind === 'end' || entry.ids === undefined) yield entry;
+    else {
+      const ids = Buffer.from(entry.ids, 'base64');
+      for (let at = 0; at < ids.length; at += 8) ids.writeBigUInt64LE((count += 1n), at);
+      yield { ...entry, ids: ids.toString('base64') };
+    }
+  }
+}
+
 /** The body without its last chunk. */
 async function* cutOff(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let before: Uint8Array | undefined;
@@ -696,5 +709,17 @@ export const mutants: readonly Mutant[] = [
       },
       ['FinishRun'],
     ),
+  },
+  {
+    name: 'counted pages are published after one pass',
+    violates: 'no report is missing from a run',
+    faults: [{ at: 'lib/core/steps/passes.ts#assertProved', replace: () => async () => {} }],
+    firstSeed: 195,
+  },
+  {
+    name: 'two passes are compared by how many reports they have',
+    violates: 'no report is missing from a run',
+    faults: inLog((log) => ({ entries: (chain) => numbered(log.entries(chain)) }), ['ExportPage']),
+    firstSeed: 170,
   },
 ];

@@ -80,9 +80,14 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
       parent: parents && (parentsRng.chance(0.5) ? parents[0] : parentsRng.pick(parents)),
     };
   });
+  // Not only in the first pass.
+  const later = () => leavingRng.integerBelow(90_000);
   const leave = (report: SimulatedReport): SimulatedReport => {
-    if (!leavingRng.chance(0.4)) return report;
-    return { ...report, goneAt: Math.floor(Math.max(report.visibleAt, justAfterAStart(leavingRng))) + 1 };
+    const ms = later();
+    const shifted = { ...report, date: report.date + ms, visibleAt: report.visibleAt + ms };
+    if (!leavingRng.chance(0.4)) return shifted;
+    const goneAt = Math.floor(Math.max(shifted.visibleAt, justAfterAStart(leavingRng) + later())) + 1;
+    return { ...shifted, goneAt };
   };
   const kept = leaving ? created.map(leave) : created;
   const all = redating
