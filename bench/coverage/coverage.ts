@@ -71,7 +71,7 @@ function summaryOf(results: readonly Result[]): Table {
     );
   const only = (...wanted: readonly string[]) =>
     results.filter(({ reasons }) => reasons.length > 0 && reasons.every((reason) => wanted.includes(reason)));
-  const { jobs, countedPeriod, countedSince, countedAll } = notBuilt;
+  const { jobs } = notBuilt;
   const connectors = new Set(results.map(({ connector }) => connector)).size;
   return {
     columns: [`streams of ${connectors} connectors`, 'streams', '%'],
@@ -80,8 +80,10 @@ function summaryOf(results: readonly Result[]): Table {
       row('described and run', described),
       row('  of these, with parents of another export', withParents('export')),
       row('  of these, with a list of values', withParents('values')),
-      row('lack only a proof for counted pages', only(countedPeriod, countedSince, countedAll)),
-      row('  of these, the pages of a period', only(countedPeriod)),
+      row(
+        '  of these, counted pages, proved by two passes',
+        described.filter(({ translation }) => isCounted(translation)),
+      ),
       row('lack only jobs', only(jobs)),
       row(
         'lack something else',
@@ -90,6 +92,9 @@ function summaryOf(results: readonly Result[]): Table {
     ],
   };
 }
+
+const isCounted = (translation: Translation | undefined): boolean =>
+  translation?.settings.exports.some(({ api }) => JSON.stringify(api).includes('"proof":"twice"')) === true;
 
 /** Ranked by the streams that have no other reason. */
 function reasonsOf(results: readonly Result[]): Table {

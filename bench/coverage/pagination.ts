@@ -1,6 +1,14 @@
 /** Paginators of manifests as `next` and `last` of our language. */
 
-import { customName, notBuilt, partOf, scopeWith, splitAtList } from './requests.ts';
+import {
+  type CountedPages,
+  countedPagesOf,
+  customName,
+  partOf,
+  primaryKeyOf,
+  scopeWith,
+  splitAtList,
+} from './requests.ts';
 import {
   evaluate,
   evaluateText,
@@ -21,19 +29,14 @@ export interface TranslatedPages {
   readonly token: unknown;
 }
 
-/** `counted` is the reason if pages are counted. */
-export function translatePages(
-  stream: Plain,
-  outer: Scope,
-  { recordPath, counted }: { recordPath: readonly string[]; counted: keyof typeof notBuilt },
-): TranslatedPages {
+export function translatePages(stream: Plain, outer: Scope, recordPath: readonly string[]): TranslatedPages {
   const paginator = partOf(stream.retriever, 'paginator');
   const { type } = paginator;
   if (type === undefined || type === 'NoPagination')
     return { next: { from: 'none' }, last: undefined, token: undefined };
   const strategy = partOf(paginator, 'pagination_strategy');
-  if (strategy.type === 'PageIncrement' || strategy.type === 'OffsetIncrement')
-    throw new Untranslatable(notBuilt[counted]);
+  const counted = countedPagesOf(stream, outer);
+  if (counted !== undefined) return provedByKey(counted, primaryKeyOf(stream), recordPath);
   const custom = customName(strategy);
   if (custom !== undefined) throw new Untranslatable(`custom Python component: ${custom}`);
   if (strategy.type !== 'CursorPagination') throw new Untranslatable(`the pagination ${String(strategy.type)}`);
@@ -53,6 +56,25 @@ export function translatePages(
   const { inner } = splitAtList(recordPath);
   const place = cursor.base === 'last_record' ? new Ref(cursor.base, [...inner, ...cursor.path]) : cursor;
   return { ...pagesOf(place, [...guards, ...facts]), token };
+}
+
+/** Airbyte ends at a short page, and we at one without records: a manifest knows of no total. */
+function provedByKey(
+  { first, step }: CountedPages,
+  keys: readonly (readonly string[])[],
+  recordPath: readonly string[],
+): TranslatedPages {
+  if (keys.length === 0) throw new Untranslatable('counted pages of records without a primary key');
+  const { inner } = splitAtList(recordPath);
+  const paths = keys.map((key) => pathOf([...inner, ...key]));
+  const next = {
+    from: 'count',
+    ...(first === 1 ? {} : { first }),
+    ...(step === 1 ? {} : { step }),
+    proof: 'twice',
+    by: paths.length === 1 ? paths[0] : paths,
+  };
+  return { next, last: undefined, token: new Ref('cursor') };
 }
 
 function conditionOf(stop: unknown, scope: Scope): Tree {

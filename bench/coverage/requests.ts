@@ -15,9 +15,6 @@ import {
 /** Features that are designed but not built. They are reasons of their own. */
 export const notBuilt = {
   jobs: 'reports of jobs (not built)',
-  countedPeriod: 'counted pages of a period, without a total (not built)',
-  countedSince: 'counted pages since a date, without a total (not built)',
-  countedAll: 'counted pages of everything, without a total (not built)',
 } as const;
 
 /** Values may be Refs or Joined. */
@@ -218,6 +215,27 @@ export function pageSizeOf(stream: Plain, scope: Scope): number | undefined {
   const value = Number(evaluateText(textOf(size), scope));
   return Number.isInteger(value) ? value : undefined;
 }
+
+/** How pages are counted; undefined if they are not. */
+export function countedPagesOf(stream: Plain, scope: Scope): CountedPages | undefined {
+  const strategy = partOf(partOf(stream.retriever, 'paginator'), 'pagination_strategy');
+  const { type, start_from_page: start = 0, inject_on_first_request: isInFirst = false } = strategy;
+  if (type === 'OffsetIncrement') return { first: 0, step: 'reports', isInFirst: isInFirst === true };
+  if (type !== 'PageIncrement') return undefined;
+  const first = Number(evaluateText(textOf(start), scopeWith(strategy, scope)));
+  return { first, step: 1, isInFirst: isInFirst === true };
+}
+
+export interface CountedPages {
+  readonly first: number;
+  readonly step: 1 | 'reports';
+  /** Whether the first request has the number, too. */
+  readonly isInFirst: boolean;
+}
+
+/** Where records have their primary key: one or several paths. None: they have no key. */
+export const primaryKeyOf = ({ primary_key: key }: Plain): readonly (readonly string[])[] =>
+  [key ?? []].flat().flatMap((part) => (part === '' ? [] : [[part].flat().map(String)]));
 
 /** The path of the list of records, and what each item has around the record. */
 export function splitAtList(path: readonly string[]): {

@@ -200,7 +200,7 @@ function translateNode(
   };
   const texts = new Texts(period?.isInclusive ?? false);
   const first = attempt(() => texts.request(assemble(undefined)));
-  const pages = attempt(() => translatePages(stream, scope, { recordPath, counted: countedReason(first?.request) }));
+  const pages = attempt(() => translatePages(stream, scope, recordPath));
   const later = attempt(() => texts.request(assemble(pages?.token)));
   const parents = attempt(() =>
     parentsOf(partition, { parentName, fields: [...texts.fieldsOfParent.values()], used: texts.also, scope: outer }),
@@ -226,13 +226,6 @@ function translateNode(
       page: { format: formatOf(stream), ...(formatOf(stream) === 'json' ? { reports: reportsAt(recordPath) } : {}) },
     },
   };
-}
-
-/** Counted pages shift unless the period of a run is over. */
-function countedReason(request: Plain | undefined): keyof typeof notBuilt {
-  const text = JSON.stringify(request ?? {});
-  if (!text.includes('{since')) return 'countedAll';
-  return text.includes('{until') ? 'countedPeriod' : 'countedSince';
 }
 
 /** What templates know of the run. */
@@ -381,6 +374,8 @@ function withToken(
     isOnlyAdded(first[field], later[field], names);
   if (isOnlyToken) return { ...next, to: place };
   if (changed.length === 0) throw new Untranslatable('a cursor that no request has');
+  if (next.from === 'count')
+    throw new Untranslatable('counted pages whose number is in no parameter or field of its own');
   return { ...next, request: Object.fromEntries(changed.map((each) => [each, later[each]])) };
 }
 

@@ -7,12 +7,14 @@ import { authenticatorOf } from './auth.ts';
 import { tokenResponse } from './vendor-auth.ts';
 import type { ManifestStream } from './manifest.ts';
 import {
+  countedPagesOf,
   keyPathOf,
   injectedInto,
   type ManifestRequest,
   pageSizeOf,
   partitionOf,
   partOf,
+  primaryKeyOf,
   recordPathOf,
   requestOf,
   scopeWith,
@@ -88,8 +90,14 @@ export function createVendor({ config }: ManifestStream, nodes: readonly Plain[]
   }
   const answers = chains.flatMap(({ node, partition, pages }) =>
     pages.map((page, index) => {
-      const asked = { partition, token: pages[index - 1]?.token, now: run.now, since: run.since[node] };
-      return { node, index, page, expected: expectedRequests(nodes[node] as Plain, base, asked) };
+      const stream = nodes[node] as Plain;
+      const { first, isInFirst } = countedPagesOf(stream, base) ?? {};
+      const before = pages[index - 1]?.token;
+      // Without its number, an API sends the first page, too.
+      const tokens = index > 0 ? [before] : isInFirst === true ? [first] : [before, first];
+      const asked = { partition, now: run.now, since: run.since[node] };
+      const expected = tokens.flatMap((token) => expectedRequests(stream, base, { ...asked, token }));
+      return { node, index, page, expected };
     }),
   );
   const refused: string[] = [];
@@ -162,7 +170,7 @@ interface ListOfPages {
 
 function pagesOf({ stream, child, scope, origin, name }: ListOfPages, count: number): readonly Ending[] {
   const fields = pageFields(stream, scope);
-  const places = [['id'], ...fields.recordFields, ...placesOfChild(child, scope)];
+  const places = [['id'], ...primaryKeyOf(stream), ...fields.recordFields, ...placesOfChild(child, scope)];
   const recordPath = recordPathOf(stream, scope);
   const option = partOf(partOf(stream.retriever, 'paginator'), 'page_token_option');
   const isUrl = option.type === 'RequestPath';
@@ -180,6 +188,16 @@ function pagesOf({ stream, child, scope, origin, name }: ListOfPages, count: num
     const url = isUrl && index > 0 ? `${origin}/next-of/${name}?page=${index}` : undefined;
     return buildPage({ fields, records, recordPath, token, url, kind, tokenName: String(option.field_name) });
   };
+  const counted = countedPagesOf(stream, scope);
+  if (counted !== undefined) {
+    // A page after the last one has no records.
+    const sizes = count === 0 ? [0] : [recordsPerPage, recordsPerPage, 1, 0];
+    let position = counted.first;
+    return sizes.map((size, index) => {
+      position += counted.step === 1 ? 1 : size;
+      return { ...page(index, size, 'last'), token: size === 0 ? undefined : position };
+    });
+  }
   if (count === 0) return [page(0, 0, 'quiet')];
   const middle = Array.from({ length: count - 1 }, (_, index) => page(index, recordsPerPage, 'middle'));
   if (count === 1 && !hasPages(stream)) return [page(0, recordsPerPage, 'last')];

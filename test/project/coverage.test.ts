@@ -180,10 +180,18 @@ it.each([
 });
 
 it.each([
-  [
-    single(paginator('type: PageIncrement, page_size: 10')),
-    ['counted pages of everything, without a total (not built)'],
-  ],
+  ['type: PageIncrement, start_from_page: 1, inject_on_first_request: true', 'id', { by: '/id' }],
+  ['type: PageIncrement', '[[meta, key]]', { first: 0, by: '/meta/key' }],
+  ['type: OffsetIncrement, page_size: 100', '[a, b]', { first: 0, step: 'reports', by: ['/a', '/b'] }],
+])('translates pages that are counted by %s', async (strategy, key, parts) => {
+  const manifest = single(paginator(strategy)).replace('name: things', `name: things\n    primary_key: ${key}`);
+  const next = { from: 'count', to: { query: 'page' }, proof: 'twice', ...parts };
+  expect(translated(manifest).settings.exports.at(-1)?.api).toMatchObject({ next });
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+it.each([
+  [single(paginator('type: PageIncrement, page_size: 10')), ['counted pages of records without a primary key']],
   [single('', 'request_parameters: { key: "{{ config[\'api_key\'] }}" }'), ['a secret in the URL']],
   [
     single('', 'authenticator: { type: CustomAuthenticator, class_name: some.Login }'),
