@@ -106,12 +106,12 @@ Examples:
   plan: {
     argument: oneExport,
     description: 'show what the next start would request, and why',
-    options: [...target, 'request', 'toEnd', ...start],
+    options: [...target, 'request', 'createJob', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
 here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
-one: --to-end requests all pages of the period. Use the --out of local: it has the state and the
-refresh tokens.
+one: --to-end requests all pages of the period. With report jobs, it requests the result of the job that the run waits for; otherwise
+--create-job creates one, which the vendor may charge for. Use the --out of local: it has the state and the refresh tokens.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8

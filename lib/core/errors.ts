@@ -44,6 +44,10 @@ interface ErrorDetails {
   readonly retryAfterSeconds?: number | undefined;
   /** Whether the service has denied this request only, as far as is known: status 403. */
   readonly isForbidden?: boolean;
+  /** The minimum delay before the next request of this chain alone, from the host of a job's result. */
+  readonly parkSeconds?: number | undefined;
+  /** Whether the job has a result, but with other files than those that the chain has pages of. */
+  readonly isOtherResult?: boolean;
 }
 
 /**
@@ -56,6 +60,8 @@ export class ExportError extends Error {
   override readonly name: ErrorName;
   declare readonly retryAfterSeconds: number | undefined;
   declare readonly isForbidden: true | undefined;
+  declare readonly parkSeconds: number | undefined;
+  declare readonly isOtherResult: true | undefined;
 
   constructor(name: ErrorName, message: string, details: ErrorDetails = {}) {
     // Node.js prints a cause that is undefined.
@@ -64,6 +70,8 @@ export class ExportError extends Error {
     // Node.js prints every field of an error that is not caught.
     if (details.retryAfterSeconds !== undefined) this.retryAfterSeconds = details.retryAfterSeconds;
     if (details.isForbidden === true) this.isForbidden = true;
+    if (details.parkSeconds !== undefined) this.parkSeconds = details.parkSeconds;
+    if (details.isOtherResult === true) this.isOtherResult = true;
   }
 }
 

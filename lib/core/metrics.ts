@@ -44,6 +44,10 @@ export const metricUnits = {
   TurnWaits: 'Count',
   /** The length of each of these waits. */
   TurnWaitSeconds: 'Seconds',
+  /** Times that a chain waited for its report job. */
+  JobWaits: 'Count',
+  /** The length of each of these waits. */
+  JobWaitSeconds: 'Seconds',
   /** Invocations that ended in an error, whether or not it is retried. The log line has the error's name. */
   FailedAttempts: 'Count',
 } as const;

@@ -264,7 +264,14 @@ export interface ExportDefinition {
   readonly provedBy?: readonly string[] | undefined;
   /** The compression of pages of new runs. Absent: they are not compressed. */
   readonly compression?: Compression | undefined;
+  /** Set if each chain begins with a job, whose result its pages are. */
+  readonly job?: JobRules | undefined;
   readonly limits: RunLimits;
+}
+
+export interface JobRules {
+  /** How long to wait between two polls, and how long a job may take. Absent: its result is there at once. */
+  readonly poll?: { readonly everyMs: number; readonly withinMs: number } | undefined;
 }
 
 export interface RunLimits {
@@ -730,6 +737,43 @@ export const progressSchema = z.object({
 
 /** The progress of a run with several slices. */
 export type ProgressRecord = Stored<typeof progressSchema>;
+
+/** What is known of the job of a chain, in a record beside the state. It is written before the job is created. */
+export const jobRecordSchema = z.object({
+  /** The pass of the chain that it is for: the run, and the attempt of its slice. */
+  run: runId,
+  attempt: ordinal,
+  /** The execution that wrote it. */
+  execution: text,
+  /**
+   * `creating`: the request was or will be sent, and its response is not known. `waiting`: it is polled. `failed`: it
+   * was given up, and the next execution polls it once before it creates another.
+   */
+  phase: z.enum(['notCreated', 'creating', 'waiting', 'done', 'failed']),
+  /** When the request that creates it was sent, by our own clock. */
+  createdAt: instant,
+  /** When the run began, or the job was created by the service's clock: later reports may not be in its result. */
+  asOf: instant,
+  /** Absent: no response has it yet. */
+  id: z.optional(text),
+  /** What requests for the result send in place of the ID. Absent: the ID. */
+  resultId: z.optional(text),
+  /** What the newest poll says, since when, and when the next one is due. */
+  status: z.optional(text),
+  statusSince: z.optional(instant),
+  pollAt: z.optional(instant),
+  /** How many requests in a row had no response, so that each may have created a job. */
+  unanswered: count,
+  /** Whether it was polled again because its result was missing. */
+  wasMissing: z.optional(z.literal(true)),
+  /** Why it was given up. */
+  failure: z.optional(text),
+  /** Whether the next pass of the chain has the same job: its files are others now. */
+  isKept: z.optional(z.literal(true)),
+});
+
+/** The newest job of a chain. */
+export type JobRecord = Stored<typeof jobRecordSchema>;
 
 export const latestSchema = z.pick(z.object(common), {
   export: true,

@@ -12,6 +12,7 @@ import type {
   ExportState,
   FailedRun,
   Instant,
+  JobRecord,
   LatestPointer,
   LogEntry,
   PageEntry,
@@ -40,6 +41,38 @@ export interface ReportService {
    *   RequestRejectedError, CursorRejectedError or ContractError (`errors.ts`); errors of `sink` unchanged
    */
   readonly fetch: (request: PageRequest, options: FetchOptions) => Promise<Received>;
+  /** Absent: its pages can be requested at once. */
+  readonly jobs?: JobService | undefined;
+}
+
+/** The report jobs of a service, whose results are requested as pages. */
+export interface JobService {
+  /**
+   * Creates a job.
+   * @throws as `ReportService.fetch`. After ConfigurationError, ServiceUnreachableError, ServiceThrottledError and
+   *   RequestRejectedError there is no job, after any other error there may be one
+   */
+  readonly create: (request: PageRequest, options: JobOptions) => Promise<CreatedJob>;
+  /** Asks for the job `request.job`. @throws as `ReportService.fetch`; ConfigurationError if no condition holds */
+  readonly poll: (request: PageRequest, options: JobOptions) => Promise<PolledJob>;
+}
+
+type JobOptions = { readonly signal?: AbortSignal | undefined };
+
+export interface CreatedJob {
+  readonly id: string;
+  readonly serviceTime: Instant | null;
+}
+
+export interface PolledJob {
+  /** `unknown`: the service does not know the job. */
+  readonly kind: 'waiting' | 'done' | 'empty' | 'failed' | 'unknown';
+  /** What its response says, for people: `IN_PROGRESS`. */
+  readonly status: string;
+  /** What requests for the result send as `{job}`, if it is not the ID of the job. */
+  readonly resultId?: string | undefined;
+  /** From its Retry-After. */
+  readonly retryAfterMs?: number | undefined;
 }
 
 export interface FetchOptions {
@@ -53,7 +86,7 @@ export interface FetchOptions {
    * have it, otherwise after that. The page may still turn out to be invalid.
    */
   readonly onNextCursor?: (nextCursor: Cursor | null) => void;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface PageRequest {
@@ -68,6 +101,8 @@ export interface PageRequest {
   readonly parent?: string | undefined;
   /** The values of `{parent.NAME}`, by name. */
   readonly parentAlso?: Readonly<Record<string, string>> | undefined;
+  /** The value of `{job}`, if the pages are the result of one. */
+  readonly job?: string | undefined;
   /** null requests the first page. */
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5cb2d407`. */
@@ -210,6 +245,8 @@ export interface PageLog {
   runEntries(run: RunRef, after?: number): AsyncIterable<LogEntry>;
   /** How far the newest run of a state has come. A write of it may be lost. */
   progress(stateName: string): SharedRecord<ProgressRecord>;
+  /** The newest job of a chain. A write survives a power loss. */
+  job(stateName: string, slice: number): SharedRecord<JobRecord>;
   /** For operators' commands: the states of bounded runs of the export, by their names. */
   boundedStates(exportName: string): AsyncIterable<ExportState>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries expire in any order. */
@@ -301,6 +338,12 @@ interface Events {
   'page-adopted': LoggedPage;
   /** `page` is one of `slice`, if that is known. `inside`: the invocation waits; otherwise the Wait state does. */
   'service-asked-to-wait': RunRef & { page: number; slice?: number | undefined; seconds: number; inside: boolean };
+  /** The chain waits for its report job, and the run for the earliest such time once nothing else is left to do. */
+  'waiting-for-job': RunRef & { slice?: number | undefined; seconds: number } & {
+    job?: string | undefined;
+    status?: string | undefined;
+    statusSince?: Instant | undefined;
+  };
   /** The service receives as many requests as `maxConcurrentPages` or `rate` allow. */
   'waiting-for-turn': RunRef & { page: number; seconds: number };
   /** The newest of `emptyPages` consecutive pages. The run may never end. */

@@ -45,6 +45,7 @@ export const optionTable = {
   runs: { about: 'list the published runs of one export instead, lowest sequence first' },
   run: { value: 'id', about: 'the run (default: the newest one)' },
   request: { about: 'send the first request and the one after it, and show what is found' },
+  createJob: { about: 'with --request: create a report job, wait for it, and request its result' },
   toEnd: { about: 'send the requests of all pages up to the last one, and show how it ends; stores nothing' },
   yes: { about: 'abandon it; without it, the command only says what it would abandon' },
   to: { value: 'path', about: 'the file (default: <export>-<run>.html)' },

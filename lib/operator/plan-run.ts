@@ -147,7 +147,7 @@ function reasonToResume({ run }: Run, { active }: ExportState, unlogged: number)
   return `run ${run} ${ended} and is resumed${stored}`;
 }
 
-interface NextPage extends PageRequest {
+export interface NextPage extends PageRequest {
   readonly slice: number | undefined;
   readonly page: number;
 }

@@ -1,6 +1,6 @@
 /** Exports and their runs as operators see them. `status`, `doctor`, `report` and `verify` show what is read here. */
 
-import { parseBoundedStateName, parseChildrenStateName } from '../core/bounded-runs.ts';
+import { parseBoundedStateName, parseChildrenStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
@@ -10,6 +10,7 @@ import {
   type ExportedParents,
   type ExportState,
   type Instant,
+  type JobRecord,
   type Run,
   type RunFailure,
   type RunId,
@@ -20,7 +21,8 @@ import {
 } from '../core/model.ts';
 import type { SliceCounts } from '../core/ports.ts';
 import { parentsOfRun } from '../core/parents/run-parents.ts';
-import { readProgress } from '../core/run-progress.ts';
+import { readProgress, type RunProgress } from '../core/run-progress.ts';
+import { numberOf, sliceOf } from '../core/slices.ts';
 import { manifestKey, runFolder, runLocation, runsPrefix, startOf } from '../core/storage/keys.ts';
 import { parentRunOf } from '../core/storage/manifest.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
@@ -40,6 +42,14 @@ export type RunState = 'running' | 'failed' | 'interrupted' | 'completed' | 'emp
 /** A slice that is set aside. `parent` is its value, if it is known. */
 type ViewedSlice = SetAsideSlice & { readonly parent?: string | undefined };
 
+/** The report job that a slice of an unfinished run waits for, or whose result it exports. */
+export interface ViewedJob extends Pick<JobRecord, 'phase' | 'createdAt' | 'status' | 'statusSince'> {
+  /** null: the run has one slice. */
+  readonly slice: number | null;
+  /** Absent: the job may exist, but no response has its ID yet. */
+  readonly id?: string | undefined;
+}
+
 /** A run, regular or bounded, unfinished or ended. What is not known of it is null. */
 export interface RunView extends RunTotals {
   readonly export: string;
@@ -53,6 +63,8 @@ export interface RunView extends RunTotals {
   readonly parentRun?: { readonly export: string; readonly run: string } | undefined;
   /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not completed. */
   readonly slices: (SliceCounts & { readonly setAside: readonly ViewedSlice[] }) | null;
+  /** Of at most ten slices that are not complete. Absent: the run has none. */
+  readonly jobs?: readonly ViewedJob[] | undefined;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
   /** The service's clock at the request for the first page. */
@@ -367,6 +379,7 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
       active.slices === undefined
         ? null
         : { ...progress.counts, setAside: await withParents(target, active, progress.failures) },
+    ...(target.definition.job !== undefined && { jobs: await readJobs(target, active, progress) }),
     startedAt,
     lastPageAt: progress.loggedAt,
     request: requestOf(request, filterOf(request, since)),
@@ -374,6 +387,26 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
   });
   if (!withIncident || view.lastIncident !== null) return view;
   return { ...view, lastIncident: (await target.lastIncident?.(execution)) ?? null };
+}
+
+const maxViewedJobs = 10;
+
+async function readJobs(
+  { log }: Pick<ExportTarget, 'log'>,
+  run: Run,
+  { open, isComplete }: RunProgress,
+): Promise<readonly ViewedJob[]> {
+  const first = isComplete ? [] : [{ slice: sliceOf(run, 1) }];
+  const slices = run.slices === undefined ? first : open.slice(0, maxViewedJobs);
+  const jobs = await Promise.all(
+    slices.map(async ({ slice }): Promise<readonly ViewedJob[]> => {
+      const { content } = await log.job(stateNameOfRun(run), numberOf(slice)).read();
+      if (content?.run !== run.run || content.attempt !== (slice.attempt ?? 1)) return [];
+      const { phase, id, createdAt, status, statusSince } = content;
+      return [{ slice: slice.slice ?? null, phase, id, createdAt, status, statusSince }];
+    }),
+  );
+  return jobs.flat();
 }
 
 /** The slices with their parents. Of another export, these are in the plan, which is read without settings, too. */

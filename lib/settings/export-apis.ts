@@ -9,6 +9,7 @@ import {
   type ExportApi,
   findContradictions,
 } from '../service/api/description.ts';
+import type { Job } from '../service/api/job.ts';
 import { goneReports } from '../service/api/when.ts';
 import { reportExportService } from '../service/api/report-export-service.ts';
 import type { GivenExport, GivenService } from './settings.ts';
@@ -33,7 +34,9 @@ export function describeExport(
   const ofExport = ['exports', index, 'api'];
   const placeOf = (path: Path): Path => [...(isChanged(own, shared, path) ? ofExport : ofService), ...path];
   if (shared === undefined) return { api: reportExportService({ ...service, ...settings }), issues: [], placeOf };
-  const { data, issues } = parseAll(apiSchema, mergeApis(shared, own, defaultsOf(settings)));
+  const job = own?.job === undefined ? shared.job : own.job;
+  const defaults = { ...defaultsOf(settings), ...(job?.result && defaultsOfFiles(job)) };
+  const { data, issues } = parseAll(apiSchema, mergeApis(shared, own, defaults));
   const placed = issues.map((issue) => ({ ...issue, path: [...placeOf(issue.path as Path)] }) as Issue);
   if (data === undefined) return { api: undefined, issues: placed, placeOf };
   const contradictions = findContradictions(data).map(({ path, message }): Issue => ({
@@ -55,10 +58,17 @@ const defaultsOf = ({ parents }: Pick<GivenExport, 'parents'>): Fields =>
   // A person has written a list of values. So one of them that does not exist is a mistake.
   parents?.export !== undefined ? { when: { gone: goneReports } } : {};
 
+/** The files of a result need no request of pages. */
+const defaultsOfFiles = ({ create }: Job): Fields => ({
+  request: { path: create.path },
+  next: { from: 'none' },
+});
+
 /** `last` belongs to `next`: an export with a `next` of its own does not get that of the service. */
 function mergeApis(shared: NonNullable<GivenService['api']>, own: ExportApi = {}, defaults: Fields = {}): Fields {
   const { last: _last, ...withoutLast } = shared;
-  const inherited: Fields = own.next === undefined ? shared : withoutLast;
+  const { next } = defaults;
+  const inherited: Fields = { ...(next !== undefined && { next }), ...(own.next === undefined ? shared : withoutLast) };
   const present = groups.filter((name) => (inherited[name] ?? own[name] ?? defaults[name]) !== undefined);
   const merged = present.map((name) => {
     const fields = { ...(defaults[name] as Fields), ...(inherited[name] as Fields), ...own[name] };

@@ -18,10 +18,10 @@ import { problemOfParent } from '../core/parents/values.ts';
 import { listNames } from '../core/sanitize.ts';
 import { orExample } from '../core/validation-errors.ts';
 import { valuesSchema } from '../service/api/condition.ts';
-import type { Description } from '../service/api/description.ts';
+import { type Description, hasSince, selectingRequests } from '../service/api/description.ts';
 import type { PageSettings } from '../service/api/page.ts';
 import { problemInReport } from '../service/api/paths.ts';
-import { parentsIn, usesBound } from '../service/api/request.ts';
+import { parentsIn } from '../service/api/request.ts';
 
 const placeInReport = z.string().check(z.maxLength(1_000, 'must have at most 1,000 characters'));
 
@@ -151,8 +151,10 @@ export const selectionOfParents = ({
 const furtherOf = ({ next }: Pick<Description, 'next'>) =>
   'request' in next && next.request !== undefined ? next.request : {};
 
-const inHeaders = (api: Pick<Description, 'request' | 'next'>): readonly string[] =>
-  [api.request, furtherOf(api)].flatMap(({ headers = {} }) => parentsIn({ headers }));
+type Requests = Pick<Description, 'request' | 'job' | 'next'>;
+
+const inHeaders = (api: Requests): readonly string[] =>
+  [...selectingRequests(api), furtherOf(api)].flatMap(({ headers = {} }) => parentsIn({ headers }));
 
 interface ChildExport {
   readonly parents?: GivenParents | undefined;
@@ -163,9 +165,10 @@ interface ChildExport {
 export function findParentProblems(
   isDescribed: boolean,
   { parents, slices }: ChildExport,
-  api: Pick<Description, 'request' | 'next'>,
+  api: Requests,
 ): readonly SettingsProblem[] {
-  const names = [...parentsIn(api.request), ...parentsIn(furtherOf(api))];
+  const ofFirst = selectingRequests(api).flatMap(parentsIn);
+  const names = [...ofFirst, ...parentsIn(furtherOf(api))];
   const also = Object.keys(parents?.also ?? {});
   const missing = names.find((name) => name.startsWith('parent.') && !also.includes(name.slice('parent.'.length)));
   const hasParents = parents !== undefined;
@@ -173,7 +176,7 @@ export function findParentProblems(
     [['parents'], hasParents && !isDescribed, 'needs api in its service, with {parent} in its request'],
     [
       ['parents'],
-      hasParents && isDescribed && parentsIn(api.request).length === 0,
+      hasParents && isDescribed && ofFirst.length === 0,
       'has no effect: api.request has no placeholder {parent}, so each parent would export the same',
     ],
     [['parents'], !hasParents && names.length > 0, 'is required: api.request has the placeholder {parent}'],
@@ -261,7 +264,7 @@ function cycleFrom(name: string, own: readonly PlacedExport[]): readonly string[
 }
 
 /** Whether the newest run of an export does not have all its reports. */
-export const requestsChanges = ({ request }: Pick<Description, 'request'>): boolean => usesBound(request, 'since');
+export const requestsChanges = (api: Pick<Description, 'request' | 'job'>): boolean => hasSince(api);
 
 function problemsOfPlaces(
   { id = '', also = {}, where = [] }: GivenParents,

@@ -238,6 +238,12 @@ export interface ApiProps {
   readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | ApiDatesProps | null | undefined;
   /** How requests are authenticated. */
   readonly auth: AuthProps;
+  /**
+   * A report job, whose result the pages are.
+   *
+   * @see `docs/apis.md#jobs`
+   */
+  readonly job?: ApiJobProps | null | undefined;
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**
@@ -989,6 +995,353 @@ export interface ApiDatesProps {
   readonly zone?: string | undefined;
 }
 
+/** The part `api.job` of the settings. */
+export interface ApiJobProps {
+  /** The request that creates the job. */
+  readonly create: CreateProps;
+  /**
+   * Where its response has the ID of the job, which other requests send as `{job}`.
+   *
+   * @example '/reportId'
+   */
+  readonly id: string | ApiJobIdProps | readonly ApiJobIdProps[];
+  /**
+   * The request that asks for the job.
+   *
+   * @default - there is nothing to wait for
+   * @example {'path':'/reports/{job}','every':'PT30S'}
+   */
+  readonly poll?: PollProps | undefined;
+  /** What is sent once a poll says that the job has been created, but not started. */
+  readonly start?: StartProps | undefined;
+  /** What responses to polls say. Asked in the order of this table. */
+  readonly when?: WhenProps | undefined;
+  /**
+   * Where the files of the result are, each a page.
+   *
+   * @default - `request` and `next` request the result in pages
+   */
+  readonly result?: ResultProps | undefined;
+}
+
+/** The request that creates the job. */
+export interface CreateProps {
+  /**
+   * The method.
+   *
+   * @default 'POST'
+   */
+  readonly method?: 'GET' | 'POST' | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path: string;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Headers, by name.
+   *
+   * @default - `Accept` has the content types of pages
+   * @example {'Accept':'application/json; version=2'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The request that asks for the job. */
+export interface PollProps {
+  /**
+   * The method.
+   *
+   * @default 'GET'
+   */
+  readonly method?: 'GET' | 'POST' | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path: string;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Headers, by name.
+   *
+   * @default - `Accept` has the content types of pages
+   * @example {'Accept':'application/json; version=2'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Where the response that says `done` has another ID, which `request` sends as `{job}` in its place.
+   *
+   * @example '/response/reportResult'
+   */
+  readonly id?: string | undefined;
+  /**
+   * How long to wait between two polls.
+   *
+   * @default 'PT30S'
+   * @example 'PT1M'
+   */
+  readonly every?: string | undefined;
+  /**
+   * How long a job may take before the run fails.
+   *
+   * @default 'PT6H'
+   * @example 'P1D'
+   */
+  readonly within?: string | undefined;
+}
+
+/** What is sent once a poll says that the job has been created, but not started. */
+export interface StartProps {
+  /**
+   * What the poll says.
+   *
+   * @example {'at':'/status','is':'Created'}
+   */
+  readonly when: ConditionProps | readonly ConditionProps[];
+  /** The request that starts the job. */
+  readonly request: RequestProps;
+}
+
+/** The request that starts the job. */
+export interface RequestProps {
+  /**
+   * The method.
+   *
+   * @default 'POST'
+   */
+  readonly method?: 'GET' | 'POST' | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path: string;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Headers, by name.
+   *
+   * @default - `Accept` has the content types of pages
+   * @example {'Accept':'application/json; version=2'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What responses to polls say. Asked in the order of this table. */
+export interface WhenProps {
+  /**
+   * The job is not over. It is polled again.
+   *
+   * @example {'at':'/status','is':['IN_QUEUE','IN_PROGRESS']}
+   */
+  readonly waiting?: ConditionProps | readonly ConditionProps[] | undefined;
+  /**
+   * The job has failed, and so does the run. The next start creates another.
+   *
+   * @example {'at':'/status','is':'FATAL'}
+   */
+  readonly failed?: ConditionProps | readonly ConditionProps[] | undefined;
+  /**
+   * The job is over, and there are no reports.
+   *
+   * @example {'at':'/status','is':'CANCELLED'}
+   */
+  readonly empty?: ConditionProps | readonly ConditionProps[] | undefined;
+  /**
+   * The job is over, and its result can be requested.
+   *
+   * @example {'at':'/status','is':'DONE'}
+   */
+  readonly done?: ConditionProps | readonly ConditionProps[] | undefined;
+}
+
+/** Where the files of the result are, each a page. */
+export interface ResultProps {
+  /**
+   * The request after the last poll. With `{item}`, its response is a file of the result; otherwise `at` is in it.
+   *
+   * @example {'path':'/documents/{poll:/documentId}'}
+   */
+  readonly request?: RequestProps | undefined;
+  /** The path of the URL of the file, or of its ID for `{item}`. `*` stands for each item of a list. */
+  readonly at: string;
+  /**
+   * The hosts that have the files, which are requested without credentials.
+   *
+   * @default - the files are on the origin of `baseUrl`, which gets the credentials
+   * @example ['*.s3.eu-west-1.amazonaws.com']
+   */
+  readonly hosts?: readonly string[] | undefined;
+  /** The files are in gzip. One that does not begin as gzip does is taken as it is. */
+  readonly compression?: 'gzip' | undefined;
+}
+
+/** The request after the last poll. With `{item}`, its response is a file of the result; otherwise `at` is in it. */
+export interface RequestProps {
+  /**
+   * The method.
+   *
+   * @default 'GET'
+   */
+  readonly method?: 'GET' | 'POST' | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path: string;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Headers, by name.
+   *
+   * @default - `Accept` has the content types of pages
+   * @example {'Accept':'application/json; version=2'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The part `api.job.id` of the settings. */
+export interface ApiJobIdProps {
+  /**
+   * The path of a value in the body.
+   *
+   * @example '/detail'
+   */
+  readonly at?: string | undefined;
+  /**
+   * In place of `at`: the name of a header.
+   *
+   * @example 'Content-Location'
+   */
+  readonly header?: string | undefined;
+  /**
+   * The ID is what follows this text, where it occurs last in the value.
+   *
+   * @example '/jobs/'
+   */
+  readonly after?: string | undefined;
+  /**
+   * The status of the response.
+   *
+   * @default - any from 200 to 299
+   * @example 425
+   */
+  readonly status?: number | undefined;
+}
+
+/** The part `condition` of the settings. */
+export interface ConditionProps {
+  /**
+   * The path of a value in the body. An empty text is the whole document.
+   *
+   * @example '/has_more'
+   */
+  readonly at?: string | undefined;
+  /**
+   * The name of a header.
+   *
+   * @example 'X-More'
+   */
+  readonly header?: string | undefined;
+  /**
+   * The name of a parameter of the link to the next page.
+   *
+   * @example 'results'
+   */
+  readonly parameter?: string | undefined;
+  /** In place of these: the page has no reports. */
+  readonly reports?: 0 | undefined;
+  /**
+   * The value there, or any of a list. null is nothing, and `{cursor}` is the cursor of the request.
+   *
+   * @default - anything but nothing
+   * @example false
+   */
+  readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * In place of `is`: something else is there.
+   *
+   * @example 0
+   */
+  readonly not?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
+  /**
+   * The status of the response, or a list.
+   *
+   * @default - that of a page
+   * @example 403
+   */
+  readonly status?: number | readonly number[] | undefined;
+}
+
 /** The part `api.next` of the settings. */
 export type ApiNextProps = ApiNextHeaderProps | ApiNextLinkProps | ApiNextBodyProps | ApiNextReportProps | ApiNextCountProps | ApiNextNoneProps;
 
@@ -1283,50 +1636,6 @@ export interface ApiNextToLinkProps {
   readonly query?: '*' | undefined;
 }
 
-/** The part `condition` of the settings. */
-export interface ConditionProps {
-  /**
-   * The path of a value in the body. An empty text is the whole document.
-   *
-   * @example '/has_more'
-   */
-  readonly at?: string | undefined;
-  /**
-   * The name of a header.
-   *
-   * @example 'X-More'
-   */
-  readonly header?: string | undefined;
-  /**
-   * The name of a parameter of the link to the next page.
-   *
-   * @example 'results'
-   */
-  readonly parameter?: string | undefined;
-  /** In place of these: the page has no reports. */
-  readonly reports?: 0 | undefined;
-  /**
-   * The value there, or any of a list. null is nothing, and `{cursor}` is the cursor of the request.
-   *
-   * @default - anything but nothing
-   * @example false
-   */
-  readonly is?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
-  /**
-   * In place of `is`: something else is there.
-   *
-   * @example 0
-   */
-  readonly not?: string | number | boolean | null | readonly (string | number | boolean | null)[] | undefined;
-  /**
-   * The status of the response, or a list.
-   *
-   * @default - that of a page
-   * @example 403
-   */
-  readonly status?: number | readonly number[] | undefined;
-}
-
 /** The part `api.page` of the settings. */
 export interface ApiPageProps {
   /** All but `bytes` are checked for completeness, and their reports are counted. */
@@ -1516,6 +1825,12 @@ export interface ExportsApiProps {
    * @see `docs/apis.md#dates`
    */
   readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | ApiDatesProps | null | undefined;
+  /**
+   * A report job, whose result the pages are.
+   *
+   * @see `docs/apis.md#jobs`
+   */
+  readonly job?: ApiJobProps | null | undefined;
   /** Where the next page is, and how it is requested. */
   readonly next?: ApiNextProps | null | undefined;
   /**

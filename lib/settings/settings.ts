@@ -31,11 +31,19 @@ import {
 } from '../core/schema/fields.ts';
 import { type Auth, findAuthProblems, needsSecret, sendOf } from '../service/api/auth/kinds.ts';
 import { sendSchema } from '../service/api/auth/send.ts';
-import { type Description, exportApiSchema, requestDates, serviceApiSchema } from '../service/api/description.ts';
+import {
+  type Description,
+  exportApiSchema,
+  hasSince,
+  requestDates,
+  selectingRequests,
+  serviceApiSchema,
+} from '../service/api/description.ts';
+import { pollTimesOf } from '../service/api/job.ts';
 import { kindOf, provedBy } from '../service/api/next/kinds.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { formatOf, reportsIn } from '../service/api/page.ts';
-import { uses, usesBound } from '../service/api/request.ts';
+import { uses } from '../service/api/request.ts';
 import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
 import {
   findParentProblems,
@@ -474,12 +482,14 @@ function findContractProblems(
 
 /** The problems of an export of a service with this description. */
 function findApiProblems(
-  { request, page, next, dates }: Description,
+  api: Description,
   { filter, size, since, expect, format, container }: GivenExport,
   ofService: NonNullable<GivenService['api']>['request'],
 ): readonly SettingsProblem[] {
+  const { page, next, dates } = api;
   const further = 'request' in next && next.request !== undefined ? next.request : {};
-  const isUsed = (...names: readonly string[]) => names.some((name) => uses(request, name) || uses(further, name));
+  const requests = [...selectingRequests(api), further];
+  const isUsed = (...names: readonly string[]) => names.some((name) => requests.some((each) => uses(each, name)));
   const unused = (name: string) => {
     const given = Object.entries(ofService ?? {}).filter(([, value]) => value !== null);
     const field = given.find(([key, value]) => uses({ [key]: value }, name))?.[0];
@@ -529,18 +539,20 @@ export function apiOfRequest(
   headers: ServiceSettings['headers'] = {},
   parents?: GivenParents,
 ): ExportRequest['api'] {
-  const { request, dates, auth, next, page, filterUntil, pagination } = api;
-  const selection = { headers: withLowerCaseNames(headers), request, dates, auth: withLowerCaseHeader(auth) };
+  const { request, dates, auth, job, next, page, filterUntil, pagination } = api;
+  const selecting = { request, dates, auth: withLowerCaseHeader(auth), create: job?.create };
+  const selection = { headers: withLowerCaseNames(headers), ...selecting };
   const { format } = page;
   const single = 'single' in page ? page.single : undefined;
   const listed = parents?.values && selectionOfParents(parents);
-  const pages = { next, page: { format, reports: reportsIn(page), single }, filterUntil };
+  const result = job?.result && { request: job.result.request, at: job.result.at };
+  const pages = { next, page: { format, reports: reportsIn(page), single }, filterUntil, result };
   return {
     ...(pagination !== undefined && { pagination }),
     // The reports since a watermark do not depend on how runs end.
     sha256: checksumOf({ ...selection, ...pages, parents: parents && selectionOfParents(parents) }),
     // The watermark is not that of a value which is added.
-    requestSha256: checksumOf({ ...selection, parents: usesBound(request, 'since') ? listed : undefined }),
+    requestSha256: checksumOf({ ...selection, parents: hasSince(api) ? listed : undefined }),
   };
 }
 
@@ -609,6 +621,7 @@ export function exportDefinition(
           : asDocumentRoot(rootElement),
     provedBy: provedBy(api.next),
     compression,
+    job: api.job && { poll: pollTimesOf(api.job) },
     limits: limitsOf(settings),
   };
 }

@@ -25,6 +25,7 @@ import {
   aCursor,
   aFullRun,
   anAbandonedRun,
+  aJobRecord,
   aProgressRecord,
   anEndEntry,
   anExportName,
@@ -382,6 +383,34 @@ export function pageLogContract(
       }
       expect(await collect(log.boundedStates(one))).toEqual([]);
       expect(await log.exportState(one)).toBeUndefined();
+    });
+
+    it('keeps the job of each chain of a state, and replaces only the one that was read', async () => {
+      const name = anExportName();
+      const chains: readonly (readonly [string, number])[] = [
+        [name, 1],
+        [name, 2],
+        [boundedStateName(name, bounds), 1],
+      ];
+      const record = aJobRecord();
+      for (const [index, chain] of chains.entries()) {
+        const read = await log.job(...chain).read();
+        expect(read.content).toBeUndefined();
+        await log.job(...chain).replace(read, { ...record, id: `job-${index}` });
+      }
+      for (const [index, chain] of chains.entries()) {
+        const read = await writer(1)
+          .job(...chain)
+          .read();
+        expect(read.content).toEqual({ ...record, id: `job-${index}` });
+        expect((await log.job(...chain).replace(read, record))?.content).toEqual(record);
+        expect(
+          await writer(1)
+            .job(...chain)
+            .replace(read, record),
+        ).toBeUndefined();
+      }
+      expect(await collect(log.boundedStates(name))).toEqual([]);
     });
 
     describe('states of bounded runs', () => {

@@ -15,6 +15,7 @@ import {
   type ExportRequest,
   type ExportState,
   type Instant,
+  type JobRecord,
   type LatestPointer,
   type PageEntry,
   type ProgressRecord,
@@ -127,6 +128,21 @@ export function aRun(overrides: Partial<Run> = {}): Run {
     ...overrides,
   };
 }
+
+export const aJobRecord = (overrides: Partial<JobRecord> = {}): JobRecord => ({
+  run: aRunId(),
+  attempt: 1,
+  execution: 'execution-1',
+  phase: 'waiting',
+  createdAt: at('2026-11-20T02:00:00Z'),
+  asOf: at('2026-11-20T02:00:00Z'),
+  id: '7f3a',
+  status: 'IN_PROGRESS',
+  statusSince: at('2026-11-20T02:01:00Z'),
+  pollAt: at('2026-11-20T02:02:00Z'),
+  unanswered: 0,
+  ...overrides,
+});
 
 export function aProgressRecord(overrides: Partial<ProgressRecord> = {}): ProgressRecord {
   return {

@@ -36,6 +36,12 @@ export function progressKey(service: string, stateName: string): ItemKey {
   return keyOf(pk.S, `progress#${sk.S}`);
 }
 
+/** The newest job of a chain. */
+export function jobKey(service: string, stateName: string, slice: number): ItemKey {
+  const { pk, sk } = stateKey(service, stateName);
+  return keyOf(pk.S, `job#${sk.S}#${sixDigits(slice)}`);
+}
+
 /** Has the digest of the secret that was stored last. */
 export const storedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'stored');
 

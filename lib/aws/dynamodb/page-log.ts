@@ -8,7 +8,7 @@
 
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
 import type { PageLog, Runtime } from '../../core/ports.ts';
-import { asRunId, progressSchema } from '../../core/model.ts';
+import { asRunId, jobRecordSchema, progressSchema } from '../../core/model.ts';
 import { parseExportState, parseLogEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
@@ -19,6 +19,7 @@ import {
   boundedPrefix,
   entriesPrefix,
   type Item,
+  jobKey,
   pageInSortKey,
   partitionOf,
   recordIn,
@@ -91,6 +92,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
     },
 
     progress: (stateName) => createDynamoSharedRecord(progressKey(service, stateName), progressSchema, options),
+
+    job: (stateName, slice) => createDynamoSharedRecord(jobKey(service, stateName, slice), jobRecordSchema, options),
 
     mayHaveExpired: (loggedAt) => runtime.now() >= epochMsOf(loggedAt) + retentionDays * 86_400_000,
 

@@ -143,6 +143,7 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     }),
     'page-adopted': ({ bytes, reports }) => ({ PagesAdopted: 1, BytesExported: bytes, ReportsExported: reports }),
     'service-asked-to-wait': ({ seconds }) => ({ Waits: 1, WaitSeconds: seconds }),
+    'waiting-for-job': ({ seconds }) => ({ JobWaits: 1, JobWaitSeconds: seconds }),
     'waiting-for-turn': ({ seconds }) => ({ TurnWaits: 1, TurnWaitSeconds: seconds }),
   };
 

@@ -5,7 +5,7 @@
 
 import { createSlots } from '../concurrency.ts';
 import { isExportError } from '../errors.ts';
-import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
+import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 
 /** A slot that was held for longer is returned before the next request, so that other exports can take it. */
 export const maxHoldMs = 15_000;
@@ -67,13 +67,16 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
  * Fetches pages as one slot allows: one at a time, and only while a slot is held. A request waits until the one
  * before it is over, and then takes the slot.
  */
-export function withinSlot(fetch: ReportService['fetch'], slot: HeldSlot): ReportService['fetch'] {
+export function withinSlot<Request, Options extends { readonly signal?: AbortSignal }, Result>(
+  send: (request: Request, options: Options) => Promise<Result>,
+  slot: HeldSlot,
+): typeof send {
   const turns = createSlots(1);
   return async (request, options) => {
     const endTurn = await turns.acquire(options.signal);
     try {
       await slot.take(options.signal);
-      return await fetch(request, options);
+      return await send(request, options);
     } catch (error) {
       // Other exports can use the slot while this one waits for the service.
       if (isExportError(error, 'ServiceThrottledError')) await slot.release();

@@ -10,7 +10,7 @@
 import * as z from 'zod/mini';
 import { createSlots } from '../concurrency.ts';
 import { isExportError } from '../errors.ts';
-import type { ReportService, RequestRate, Runtime, SharedRecord, Versioned } from '../ports.ts';
+import type { PageRequest, RequestRate, Runtime, SharedRecord, Versioned } from '../ports.ts';
 import { NotYet } from './held-slot.ts';
 
 /** At most `requests` in any period of `perMs`, and at most `burst` of them at once. */
@@ -54,19 +54,19 @@ const leadDecay = 0.95;
  * Sends each request, and each repetition of one, when it has taken a place. A Retry-After holds back the requests of
  * other exports, too. `waitUntil` is the latest time to send one, by the monotonic clock.
  */
-export function atRate(
-  fetch: ReportService['fetch'],
+export function atRate<Options extends { readonly signal?: AbortSignal }, Result>(
+  send: (request: PageRequest, options: Options) => Promise<Result>,
   rate: RequestRate | undefined,
   waitUntil?: number,
-): ReportService['fetch'] {
-  if (rate === undefined) return fetch;
+): typeof send {
+  if (rate === undefined) return send;
   return async (request, options) => {
     const beforeSend = async (): Promise<void> => {
       await rate.take({ waitUntil, signal: options.signal });
       await request.beforeSend?.();
     };
     try {
-      return await fetch({ ...request, beforeSend }, options);
+      return await send({ ...request, beforeSend }, options);
     } catch (error) {
       const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
       // The error of the service is the one to report.

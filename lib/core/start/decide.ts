@@ -201,8 +201,9 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
   // A run without a logged page is replaced: a new run also exports reports that have appeared since. A new bounded run
-  // would export the same, so an unfinished one is replaced only if it cannot be resumed.
-  const isReplaceable = !isBounded(definition) || contradiction !== undefined;
+  // would export the same, and another job would be created, so these are replaced only if they cannot be resumed.
+  const isKept = isBounded(definition) || definition.job !== undefined;
+  const isReplaceable = !isKept || contradiction !== undefined;
   const { totals, counts } = progress;
   const { gone = 0, skipped = 0 } = counts.parents ?? {};
   // A run whose parents are all gone so far may have begun with a wrong request.

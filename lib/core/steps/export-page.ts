@@ -14,6 +14,7 @@ import {
   assertContinues,
   type ExportPageOutcome,
   maxPagesError,
+  parkedOutcome,
   type PendingDelays,
   pendingDelays,
   queueOutcome,
@@ -102,7 +103,7 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
 async function continueAfter(
   deps: ExportPageDependencies,
   iteration: Iteration,
-  { progress, failures, backoffSeconds, turn, record }: WalkResult,
+  { progress, failures, backoffSeconds, turn, parkedUntil, record }: WalkResult,
 ): Promise<ExportPageOutcome> {
   const { definition } = deps;
   const { run, before } = iteration;
@@ -125,6 +126,8 @@ async function continueAfter(
     run.slices !== undefined &&
     (progress.totals.pages !== before.totals.pages || progress.counts.done !== before.counts.done);
   if (!hasChangedChain) {
+    // Their jobs have cost something. Once they are over, the failures of other chains count.
+    if (parkedUntil !== undefined) return parkedOutcome(deps, loop, parkedUntil);
     if (failures.length > 0) return await restartOrThrow(deps, iteration, progress, firstError);
     if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });
   }

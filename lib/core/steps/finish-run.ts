@@ -211,12 +211,12 @@ interface ReadChain {
   readonly last: LogEntry;
 }
 
-/** The chain of a run with one slice, if it has a page. Its entries are not read in between. */
+/** The chain of a run with one slice, if it has a page or no reports. Its entries are not read in between. */
 async function* onlyChain(log: PageLog, run: Run): AsyncGenerator<ReadChain> {
   const last = await log.last(refOf(run));
   if (last === undefined) return;
   for await (const first of log.entries(refOf(run))) {
-    if (first.kind === 'page') yield { first, last };
+    if (first.kind === 'page' || first.reason === 'empty') yield { first, last };
     return;
   }
 }

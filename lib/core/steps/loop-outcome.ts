@@ -75,6 +75,19 @@ export function queueOutcome(
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 
+/** The outcome of an iteration after which every chain that is left waits for its job: no consecutive wait. */
+export function parkedOutcome(
+  { runtime }: Pick<StepDependencies, 'runtime'>,
+  loop: LoopState,
+  parkedUntil: number,
+): ExportPageOutcome {
+  const waitSeconds = Math.min(maxParkedSeconds, Math.max(1, Math.ceil((parkedUntil - runtime.now()) / 1_000)));
+  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waitSeconds };
+}
+
+/** A time that is farther ahead was written by a wrong clock. */
+const maxParkedSeconds = 3_600;
+
 /** @throws RepeatedCursorError if the pages of the slice repeat; ConfigurationError if `maxEmptyPages` is reached */
 export function assertContinues({ limits, request }: ExportDefinition, entry: PageEntry): void {
   if (entry.repeats) {

@@ -45,7 +45,7 @@ export interface WalkOptions {
   readonly roots: RootCheck;
 }
 
-interface WalkLimits extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'hasTime' | 'signal'>> {
+export interface WalkLimits extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'hasTime' | 'signal'>> {
   /** Whether the step has just checked that the execution owns the run. */
   readonly isOwned: boolean;
   /** How many pages to export at most. */

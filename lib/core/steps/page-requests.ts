@@ -6,8 +6,8 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import { type Invocation, refOf, type Run } from '../model.ts';
-import type { FetchOptions, PageRequest, Received, ReportService, Runtime, StepDependencies } from '../ports.ts';
+import { type Instant, type Invocation, refOf, type Run } from '../model.ts';
+import type { FetchOptions, PageRequest, Received, Runtime, StepDependencies } from '../ports.ts';
 import type { Parent } from '../parents/plan.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
@@ -21,6 +21,15 @@ export interface Chain {
   readonly slice: Slice;
   /** What it is of. Undefined: the export has no parents. */
   readonly parent?: Parent | undefined;
+  /** Whose result it is. Undefined: the export has no jobs, or the job is not over. */
+  readonly job?: ReadyJob | undefined;
+}
+
+/** A job with a result. */
+export interface ReadyJob {
+  readonly id: string;
+  /** The result has no reports that appeared later. */
+  readonly asOf: Instant;
 }
 
 /** When the longest Retry-After ends, on the monotonic clock. It applies to every request of the run. */
@@ -40,37 +49,55 @@ export interface PageResponse {
   readonly waitedSeconds: number;
 }
 
+type PageOptions = FetchOptions & { readonly signal: AbortSignal };
+type Send<Request, Options, Result> = (request: Request, options: Options) => Promise<Result>;
+
 /**
- * Returns a function that fetches a page of the chain. It throws what `ReportService.fetch` throws;
+ * Returns a function that fetches a page of the chain. It throws what `ReportService.fetch` throws, and what
+ * `withLimits` does.
+ */
+export function pageFetcher(deps: PageRequestsDependencies, chain: Chain, limits: RequestLimits) {
+  const fetch = withLimits<PageOptions, Received>(deps, chain, limits, deps.service.fetch);
+  return async (
+    page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
+    options: PageOptions,
+  ): Promise<PageResponse> => {
+    const { result, waitedSeconds } = await fetch(requestOf(chain, page), options, page.page);
+    // Reports that have appeared since the job was created are not in its result.
+    const { asOf } = chain.job ?? {};
+    const received = asOf === undefined || result.kind === 'end' ? result : { ...result, serviceTime: asOf };
+    return { received, waitedSeconds };
+  };
+}
+
+/**
+ * Sends requests of the chain as the settings and the service allow. The function throws what `send` throws;
  * ServiceThrottledError if a wait is too long for this invocation; NotYet if the request has to wait for its turn.
  *
  * A request needs a slot, and then the Retry-After of the run must have passed. The slot is returned before any wait,
  * and taken again when the request is repeated. That is after a Retry-After of at most `maxInlineWaitSeconds` that ends
  * before `retryAfterDeadline`. A Retry-After is recorded even if the request is cancelled meanwhile.
  */
-export function pageFetcher(
-  { definition, service, runtime, emit, rate }: PageRequestsDependencies,
+export function withLimits<Options extends { readonly signal: AbortSignal }, Result>(
+  { definition, runtime, emit, rate }: PageRequestsDependencies,
   chain: Chain,
   { retryAfterDeadline, backoff, slot }: RequestLimits,
+  send: Send<PageRequest, Options, Result>,
 ) {
   const { monotonicNow } = runtime;
   // Innermost, so that the other requests of this process learn of a Retry-After before other processes do.
-  const fetchAfterBackoff = withBackoff(service.fetch, backoff, runtime);
-  const fetchAtRate = atRate(fetchAfterBackoff, rate, retryAfterDeadline);
-  const fetch = slot === undefined ? fetchAtRate : withinSlot(fetchAtRate, slot);
+  const sendAtRate = atRate(withBackoff(send, backoff, runtime), rate, retryAfterDeadline);
+  const sendLimited = slot === undefined ? sendAtRate : withinSlot(sendAtRate, slot);
 
-  return async (
-    page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
-    options: FetchOptions & { readonly signal: AbortSignal },
-  ): Promise<PageResponse> => {
+  return async (request: PageRequest, options: Options, page: number) => {
     let waitedSeconds = 0;
     for (;;) {
       try {
-        return { received: await fetch(requestOf(chain, page), options), waitedSeconds };
+        return { result: await sendLimited(request, options), waitedSeconds };
       } catch (error) {
         if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
         options.signal.throwIfAborted();
-        await waitOrThrow(error, error.retryAfterSeconds, page.page, options.signal);
+        await waitOrThrow(error, error.retryAfterSeconds, page, options.signal);
         waitedSeconds += Math.max(1, Math.floor(error.retryAfterSeconds));
       }
     }
@@ -88,8 +115,8 @@ export function pageFetcher(
 }
 
 /** The request of a page: the same for the whole chain, except for the cursor. The first page has none. */
-const requestOf = (
-  { run, slice, parent }: Chain,
+export const requestOf = (
+  { run, slice, parent, job }: Chain,
   { cursor, label }: Pick<PageRequest, 'cursor' | 'label'>,
 ): PageRequest => ({
   request: run.request,
@@ -97,6 +124,7 @@ const requestOf = (
   until: slice.until,
   begunAt: run.startedAt,
   ...(parent !== undefined && { parent: parent.id, parentAlso: parent.also }),
+  ...(job !== undefined && { job: job.id }),
   cursor,
   label,
 });
@@ -105,11 +133,11 @@ const requestOf = (
  * Sends no request before the Retry-After of the run has passed, and records a new Retry-After at once, for the other
  * requests.
  */
-function withBackoff(
-  fetch: ReportService['fetch'],
+function withBackoff<Options, Result>(
+  send: Send<PageRequest, Options, Result>,
   backoff: Backoff,
   { monotonicNow }: Pick<Runtime, 'monotonicNow'>,
-): ReportService['fetch'] {
+): Send<PageRequest, Options, Result> {
   const assertMaySend = (): void => {
     const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
     if (retryAfterSeconds <= 0) return;
@@ -124,7 +152,7 @@ function withBackoff(
       assertMaySend();
     };
     try {
-      return await fetch({ ...request, beforeSend }, options);
+      return await send({ ...request, beforeSend }, options);
     } catch (error) {
       const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
       // `Retry-After: 0` must not busy-loop.

@@ -42,8 +42,9 @@ import { allGoneError } from '../parents/gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
 import type { Parent } from '../parents/plan.ts';
 import { isSkipped, type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
-import { identityAfter, walk, type WalkOptions } from './page-pipeline.ts';
-import type { Backoff } from './page-requests.ts';
+import { afterRefusal, chainJob, Parked } from './jobs/chain-job.ts';
+import { identityAfter, type Logged, walk, type WalkLimits, type WalkOptions } from './page-pipeline.ts';
+import type { Backoff, Chain } from './page-requests.ts';
 import { AnotherPass } from './passes.ts';
 import { needsProofOfBounds, proveBounds } from './upper-bound.ts';
 
@@ -60,6 +61,8 @@ export interface WalkResult {
   readonly backoffSeconds: number;
   /** Set if a chain has to wait for its turn, longer than this invocation can. */
   readonly turn: NotYet | undefined;
+  /** When the first chain that waits for its job can go on, in milliseconds since the epoch. Undefined: none waits. */
+  readonly parkedUntil: number | undefined;
 }
 
 /**
@@ -79,7 +82,9 @@ export async function walkSlices(
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
   await sliceWalk.takeUpSkipped();
-  const needsProof = before.totals.pages === 0 && needsProofOfBounds(run);
+  // The proof would create jobs.
+  const isUnproved = before.totals.pages === 0 && deps.definition.job === undefined;
+  const needsProof = isUnproved && needsProofOfBounds(run);
   // The first walker keeps the slot of the proof: after a wait for another slot, the bounds would be proved again.
   const isProved = !needsProof || (await sliceWalk.proveBounds(slots[0]));
   if (isProved) await Promise.all(slots.map(async (slot) => await sliceWalk.walkChains(slot)));
@@ -93,8 +98,9 @@ export async function walkSlices(
  * - `setAside`: the others continue.
  * - `outage`: as `setAside`. After several in a row, no further chain begins, as its first request would fail, too.
  * - `queue`: the chain ends for now, as its next request has to wait for its turn.
+ * - `park`: the chain ends for now, as it has to wait for its job.
  */
-export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue';
+export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue' | 'park';
 
 export interface ErrorFacts {
   /** Whether the run has several slices. The only slice of a run starts over as another run (`export-page.ts`). */
@@ -117,6 +123,7 @@ const reactions: Partial<Record<ErrorName, Reaction>> = {
 
 export function classify(error: unknown, { isSliced, interruption, hasFetched }: ErrorFacts): Reaction {
   if (error instanceof NotYet) return 'queue';
+  if (error instanceof Parked) return 'park';
   if (isSliced && isExportError(error, 'CursorRejectedError')) return 'restart';
   if (interruption?.aborted === true && !isExportError(interruption.reason)) return 'stop';
   if (isSliced && hasFetched && isExportError(error) && error.isForbidden === true) return 'setAside';
@@ -192,12 +199,14 @@ class SliceWalk {
   result(): WalkResult {
     this.#stop.signal.throwIfAborted();
     const failures = this.#failures.toSorted((one, other) => one.slice - other.slice);
+    const parked = failures.flatMap(({ error }) => (error instanceof Parked ? [error.until] : []));
     return {
       progress: this.#outcome(),
-      failures: failures.filter(({ reaction }) => reaction !== 'queue'),
+      failures: failures.filter(isFailure),
       record: () => this.#writeRecord(),
       backoffSeconds: Math.max(0, (this.#backoff.until - this.#deps.runtime.monotonicNow()) / 1_000),
       turn: failures.map(({ error }) => error).find((error) => error instanceof NotYet),
+      parkedUntil: parked.length === 0 ? undefined : Math.min(...parked),
     };
   }
 
@@ -321,7 +330,7 @@ class SliceWalk {
       this.#stop.abort(restartError);
     }
     this.#recordFailure(slice, error);
-    return reaction === 'queue' ? 'stopped' : 'over';
+    return isFailure({ reaction }) ? 'over' : 'stopped';
   }
 
   /** Resolves to the newest entry; undefined if the other chains may log all pages that are left of `maxPages`. */
@@ -350,7 +359,7 @@ class SliceWalk {
     try {
       const parent = await this.#parentOf(slice);
       const chain = { run: this.#run, slice: sinceCovered(slice, parent), parent };
-      for await (const { entry, timing } of walk(this.#deps, chain, last, limits)) {
+      for await (const { entry, timing } of this.#entriesOf(chain, last, limits)) {
         newest = entry;
         this.#outages = 0;
         this.#walked.set({ slice, last: newest });
@@ -367,6 +376,21 @@ class SliceWalk {
       return newest;
     } finally {
       this.#allotted -= left;
+    }
+  }
+
+  /** The further entries of the chain, once its job is over, if it has one. */
+  async *#entriesOf(chain: Chain, last: PageEntry | undefined, limits: WalkLimits): AsyncGenerator<Logged> {
+    if (this.#deps.definition.job === undefined) {
+      yield* walk(this.#deps, chain, last, limits);
+      return;
+    }
+    const job = await chainJob(this.#deps, chain, last, limits);
+    try {
+      if (job === 'empty') yield await endWithoutReports(this.#deps, chain);
+      else yield* walk(this.#deps, { ...chain, job }, last, limits);
+    } catch (error) {
+      await afterRefusal(this.#deps, chain, error, limits.execution);
     }
   }
 
@@ -388,7 +412,7 @@ class SliceWalk {
   /** The slices that have failed in this invocation, and those of earlier ones that were not walked again. */
   #failed(): Pick<ProgressRecord, 'setAside' | 'failures'> {
     const waiting = new Set(this.#setAside.map(({ slice }) => numberOf(slice)));
-    const failed = this.#failures.filter(({ reaction }) => reaction !== 'queue');
+    const failed = this.#failures.filter(isFailure);
     const failures = [
       ...this.#before.failures.filter(({ slice }) => waiting.has(slice)),
       ...failed.map(describeFailure),
@@ -492,6 +516,17 @@ class SliceWalk {
     await this.#writeRecord().catch(() => {});
     return progress;
   }
+}
+
+/** Whether the chain has failed. Otherwise it only has to wait. */
+const isFailure = ({ reaction }: { readonly reaction: Reaction }): boolean =>
+  reaction !== 'queue' && reaction !== 'park';
+
+/** The job of the chain says that there are no reports. */
+async function endWithoutReports(deps: ExportPageDependencies, chain: Chain): Promise<Logged> {
+  const end = { kind: 'end', reason: 'empty', status: null } as const;
+  const ended = { identity: identityAfter(chain, undefined), end, parent: chain.parent?.id };
+  return { entry: await logEnd(deps, chain.run, ended, undefined), timing: null };
 }
 
 /** The slice from where its parent is covered. */

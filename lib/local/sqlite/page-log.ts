@@ -8,7 +8,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { systemRuntime } from '../../core/clock.ts';
-import { type ExportState, progressSchema, type RunRef } from '../../core/model.ts';
+import { type ExportState, jobRecordSchema, progressSchema, type RunRef } from '../../core/model.ts';
 import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog } from '../../core/ports.ts';
 import {
@@ -115,6 +115,9 @@ export function pageLogIn(state: StateFile): PageLog {
     },
 
     progress: (stateName) => sharedRecordIn(state, `progress of ${stateName}`, progressSchema, systemRuntime),
+
+    job: (stateName, slice) =>
+      sharedRecordIn({ all, run: write }, `job ${slice} of ${stateName}`, jobRecordSchema, systemRuntime),
 
     mayHaveExpired: () => false,
 

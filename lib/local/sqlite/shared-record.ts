@@ -4,9 +4,13 @@ import type * as z from 'zod/mini';
 import type { Runtime, SharedRecord } from '../../core/ports.ts';
 import type { StateFile } from './state-file.ts';
 
-/** A write may be lost with the power, and its processes with it. */
+/** With `run`, a write may be lost with the power, and its processes with it; with `write`, it is not. */
+interface RecordFile extends Pick<StateFile, 'all'> {
+  readonly run: (...statement: Parameters<StateFile['run']>) => boolean | Promise<boolean>;
+}
+
 export function sharedRecordIn<Content>(
-  { all, run }: StateFile,
+  { all, run }: RecordFile,
   name: string,
   schema: z.ZodMiniType<Content>,
   { randomHex }: Pick<Runtime, 'randomHex'>,
@@ -21,16 +25,15 @@ export function sharedRecordIn<Content>(
     async replace({ revision }, content) {
       const next = randomHex(16);
       const json = JSON.stringify(content);
-      const isWritten =
-        revision === undefined
-          ? run('INSERT INTO shared_records VALUES (?, ?, ?) ON CONFLICT DO NOTHING', name, next, json)
-          : run(
-              'UPDATE shared_records SET revision = ?, content = ? WHERE name = ? AND revision = ?',
-              next,
-              json,
-              name,
-              revision,
-            );
+      const isWritten = await (revision === undefined
+        ? run('INSERT INTO shared_records VALUES (?, ?, ?) ON CONFLICT DO NOTHING', name, next, json)
+        : run(
+            'UPDATE shared_records SET revision = ?, content = ? WHERE name = ? AND revision = ?',
+            next,
+            json,
+            name,
+            revision,
+          ));
       return isWritten ? { revision: next, content } : undefined;
     },
   };

@@ -8,7 +8,8 @@ import { type Call, exitStatuses, openExport, print, runOnTarget } from '../cont
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
-import { type Plan, planRun } from '../plan-run.ts';
+import { type NextPage, type Plan, planRun } from '../plan-run.ts';
+import { planJob } from '../plan/job.ts';
 import { notesOn } from '../plan/notes.ts';
 import {
   type PlannedRequest,
@@ -87,7 +88,27 @@ async function planExport(
   const sent = next === undefined ? null : plannedRequest(service, next);
   Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
-  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, parentOf, notify, runtime, toEnd }));
+  const requesting = { notify, runtime, toEnd };
+  if (target.definition.job !== undefined) {
+    await requestResult(target, row, next, { ...requesting, mayCreate: options.createJob === true });
+    return;
+  }
+  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, parentOf, ...requesting }));
+}
+
+/** Requests the result of the report job. Its bounds are not proved: each proof would be a job. */
+async function requestResult(
+  target: ExportTarget,
+  row: Row,
+  next: NextPage,
+  { toEnd, mayCreate, ...requesting }: Pick<PlanOptions, 'notify' | 'runtime'> & Record<'toEnd' | 'mayCreate', boolean>,
+): Promise<void> {
+  const run = row.plan !== undefined && 'run' in row.plan ? row.plan.run : null;
+  const job = await planJob(target, next, { run, slice: next.slice ?? 1, mayCreate, ...requesting });
+  row.notes = job.notes;
+  if (job.kind === 'none') return;
+  const walk = { run: undefined, parentOf: async () => undefined, ...requesting, toEnd };
+  row.notes = [...job.notes, ...notesOn(target, await requestPages(target, job.request, row, walk))];
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {

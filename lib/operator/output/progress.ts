@@ -7,7 +7,7 @@ import type { SeenRun } from '../../aws/step-functions/follow-run.ts';
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import type { Retry } from '../../local/execution.ts';
-import { capitalize } from '../../core/sanitize.ts';
+import { capitalize, toPrintable } from '../../core/sanitize.ts';
 import { bytes, coarseDuration, delay, missingCounts, plural, sliceCounts, sliceName, sliceNoun } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
@@ -118,7 +118,7 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
 }
 
 /** The events that are no warnings. */
-const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed']);
+const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed', 'waiting-for-job']);
 
 type Message<Event> = (event: Event, slices: SliceCounts | undefined) => string | undefined;
 type Messages = { readonly [Name in ExportEvent['event']]?: Message<Extract<ExportEvent, { event: Name }>> };
@@ -141,6 +141,13 @@ const messages: Messages = {
   'service-asked-to-wait'({ seconds, page, slice }, slices) {
     const place = slice === undefined ? `page ${page}` : `page ${page} of ${sliceName(slice, slices)}`;
     return `Waiting ${delay(seconds)} before ${place} (Retry-After)`;
+  },
+  'waiting-for-job'({ slice, job, status = '', statusSince, seconds }, slices) {
+    const place = slice === undefined ? '' : ` of ${sliceName(slice, slices)}`;
+    const next = `next poll in ${delay(seconds)}`;
+    if (job === undefined)
+      return `The request for the report job${place} has no response: sent again in ${delay(seconds)}`;
+    return `Waiting for report ${toPrintable(job)}${place}: ${toPrintable(status)} since ${statusSince}, ${next}`;
   },
   'pages-without-reports': ({ emptyPages, page }) =>
     `${emptyPages} consecutive pages without reports, up to page ${page}`,

@@ -14,6 +14,7 @@ import {
   needsCorrection,
   type RunState,
   type RunView,
+  type ViewedJob,
   type ViewedExport,
 } from '../run-view.ts';
 import { bytes, coarseDuration, missingCounts, plural, sliceCounts, sliceName } from './format.ts';
@@ -252,9 +253,28 @@ function resumeDetails(run: RunView, command: string, options: StatusTableOption
   return [commandDetail(options, isFirst ? 'then resume' : 'to resume', command)];
 }
 
+/** `waiting for report 7f3a, IN_PROGRESS since 14 min`. */
+function jobText({ slice, id, phase, createdAt, status, statusSince }: ViewedJob, now: number): string {
+  const place = slice === null ? '' : `slice ${slice}: `;
+  const forHow = `for ${coarseDuration(now - epochMsOf(statusSince ?? createdAt))}`;
+  const named = `report ${toPrintable(id ?? '')}`;
+  switch (phase) {
+    case 'notCreated':
+      return `${place}not created yet`;
+    case 'creating':
+      return `${place}requested ${ago(createdAt, now)}, and its ID is not known: requested again after ten minutes`;
+    case 'waiting':
+      return `${place}waiting for ${named}, ${toPrintable(status ?? '')} ${forHow}`;
+    case 'failed':
+      return `${place}${named} was given up (${toPrintable(status ?? '')}): the next start polls it once more`;
+    case 'done':
+      return `${place}${named} is over; its result is exported`;
+  }
+}
+
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
 function runDetails(run: RunView, now: number): readonly Detail[] {
-  const { state, bounded, lastPageAt, slices, parentRun, lastIncident } = run;
+  const { state, bounded, lastPageAt, slices, parentRun, lastIncident, jobs = [] } = run;
   const details: Detail[] = [];
   if (parentRun !== undefined) details.push(['parents of', `run ${parentRun.run} of ${parentRun.export}`]);
   if (slices !== null && !bounded) {
@@ -262,6 +282,7 @@ function runDetails(run: RunView, now: number): readonly Detail[] {
     details.push([slices.parents ? 'parents' : 'slices', counts.join(', ')]);
   }
   if (state === 'running' && lastPageAt !== null) details.push(['last page', ago(lastPageAt, now)]);
+  details.push(...jobs.map((job): Detail => ['report job', jobText(job, now)]));
   if (lastIncident !== null) {
     const isWait = lastIncident.kind === 'wait';
     const what = isWait ? `the service sent Retry-After: ${lastIncident.seconds} s` : shortError(lastIncident);

@@ -1,7 +1,7 @@
 /** Advice for a person who describes an API: what the description cannot tell apart, and which condition would. */
 
 import { toPrintable } from '../../core/sanitize.ts';
-import type { Description } from '../../service/api/description.ts';
+import { type Description, selectingRequests } from '../../service/api/description.ts';
 import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
 import type { ExportTarget } from '../target.ts';
@@ -12,7 +12,9 @@ export function notesOn(
   seen: SeenPages,
 ): readonly string[] {
   const [first] = seen.pages;
-  const templates = JSON.stringify([api.request.path, api.request.query, api.request.body, api.request.form]);
+  const templates = JSON.stringify(
+    selectingRequests(api).map(({ path, query, body, form }) => [path, query, body, form]),
+  );
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
   const notes: readonly (string | false | undefined)[] = [
     !hasSince && 'no request has {since}: every run exports everything',

@@ -120,7 +120,12 @@
   }
 
   /** @param {Run} run */
-  function showProblems({ lastIncident, slices }) {
+  function showProblems({ lastIncident, slices, jobs = [] }) {
+    for (const { slice, id = 'without an ID', status = '', statusSince, phase } of jobs) {
+      const place = slice === null ? '' : ` of slice ${slice}`;
+      const since = statusSince === undefined ? '' : ` since ${formatTime(statusSince)}`;
+      if (phase === 'waiting') showProblem(`Waiting for report ${id}${place}`, `${status}${since}.`);
+    }
     if (lastIncident && lastIncident.kind !== 'wait') showProblem(lastIncident.error, lastIncident.message);
     for (const { slice, error, message } of slices?.setAside ?? []) {
       showProblem(`${slices?.parents ? 'Parent' : 'Slice'} ${slice} is set aside: ${error}`, message);

@@ -27,10 +27,11 @@ import {
 import { authSchema, findAuthProblems } from './auth/kinds.ts';
 import { conditionSchema } from './condition.ts';
 import { datesSchema, unitOfDates } from './dates.ts';
+import { jobRules, jobSchema } from './job.ts';
 import { formOfNext, kindOf, nextSchema } from './next/kinds.ts';
 import { mediaTypesOf, pageFields, pageRules, pageSchema } from './page.ts';
 import { problemOfPath } from './paths.ts';
-import { requestFields, requestRules, requestSchema, uses, usesBound } from './request.ts';
+import { type FurtherRequest, requestFields, requestRules, requestSchema, uses, usesBound } from './request.ts';
 import { conditionRules, pathsOfConditions, whenFields, whenSchema } from './when.ts';
 
 /** A description, with the defaults of a service and what its export changes. */
@@ -38,6 +39,7 @@ export const apiSchema = object({
   request: requestSchema,
   dates: z._default(datesSchema, 'iso'),
   auth: authSchema,
+  job: z.optional(jobSchema),
   next: nextSchema,
   last: z.optional(conditionSchema),
   page: pageSchema,
@@ -62,6 +64,7 @@ const sharedFields = {
     object(nullable(requestFields)).check(z.meta({ id: 'api.request' })),
   ),
   dates: z.optional(orNull(datesSchema)),
+  job: optionalField('A report job, whose result the pages are.', z.nullable(jobSchema), { page: 'apis.md#jobs' }),
   next: optionalField('Where the next page is, and how it is requested.', z.nullable(nextSchema)),
   last: optionalField(
     'What only the last page says. Without it, the last page has no next page.',
@@ -116,14 +119,24 @@ function paginationOf(api: Api): string {
   return `${api.next.from} ${formOfNext(api) === 'url' ? 'url' : 'cursor'}`;
 }
 
+/** The requests that select the reports: with a job, the one that creates it, too. */
+export const selectingRequests = ({ request, job }: Pick<Api, 'request' | 'job'>): readonly FurtherRequest[] =>
+  job === undefined ? [request] : [job.create, request];
+
+const hasBound = (api: Pick<Api, 'request' | 'job'>, bound: 'since' | 'until'): boolean =>
+  selectingRequests(api).some((each) => usesBound(each, bound));
+
+/** Whether the requests select the reports since a time. */
+export const hasSince = (api: Pick<Api, 'request' | 'job'>): boolean => hasBound(api, 'since');
+
 /** What the dates of requests can express. */
 export const requestDates = ({
-  request,
   dates,
   filterUntil,
-}: Pick<Description, 'request' | 'dates' | 'filterUntil'>) => ({
+  ...requests
+}: Pick<Description, 'request' | 'job' | 'dates' | 'filterUntil'>) => ({
   ...unitOfDates(dates),
-  upperBound: filterUntil ?? (usesBound(request, 'until') ? '{until}' : undefined),
+  upperBound: filterUntil ?? (hasBound(requests, 'until') ? '{until}' : undefined),
 });
 
 /** The paths at which the check of a page finds values. */
@@ -155,7 +168,7 @@ export function findContradictions(api: Api): readonly SettingsProblem[] {
     ...findBroken([
       [
         ['request'],
-        usesBound(request, 'until') && !usesBound(request, 'since'),
+        hasBound(api, 'until') && !hasSince(api),
         'must have {since} beside {until}: with an upper bound alone, each part of a period would have all earlier reports',
       ],
       ...kind.paths(next).map(([path, value]): Rule => {
@@ -164,11 +177,12 @@ export function findContradictions(api: Api): readonly SettingsProblem[] {
       }),
       [
         ['request'],
-        uses(request, 'until-1') && unitOfDates(api.dates).unitMs <= 1_000,
+        selectingRequests(api).some((each) => uses(each, 'until-1')) && unitOfDates(api.dates).unitMs <= 1_000,
         'must not have {until-1} with dates in seconds or less: a report between both would be in no run. Send {until}: a report dated exactly then may come twice, and none is missed',
       ],
       ...kind.rules(api),
       ...conditionRules(api),
+      ...jobRules(api),
     ]),
   ];
 }

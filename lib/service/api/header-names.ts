@@ -33,9 +33,10 @@ export function problemOfHeaderName(name: string): string | undefined {
   return reservedHeader.test(lowerName) ? 'must not be set: the exporter or the connection sets it' : undefined;
 }
 
-/** Why requests of a description cannot send this header. A description may set what is accepted, and a cursor. */
+/** Why requests of a description cannot send this header. It may set what is accepted, what a body is, and a cursor. */
 export const problemOfRequestHeader = (name: string, value: string): string | undefined =>
-  /^(accept|x-.*-cursor)$/i.test(name) || (value === '{cursor}' && cursorHeaderName.safeParse(name).success)
+  /^(accept|content-type|x-.*-cursor)$/i.test(name) ||
+  (value === '{cursor}' && cursorHeaderName.safeParse(name).success)
     ? undefined
     : problemOfHeaderName(name);
 

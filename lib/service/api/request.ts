@@ -18,8 +18,9 @@ type Path = SettingsProblem['path'];
 
 /** The placeholders of a template. `{filter.NAME}` is a field of the filter, and `{filter}` the whole filter. */
 const placeholders =
-  '{since}, {since-1}, {until}, {until-1}, {size}, {parent}, {parent.NAME}, {filter} and {filter.NAME}';
-export const placeholderPattern = /\{(\+?[A-Za-z][\w.-]*)\}/g;
+  '{since}, {since-1}, {until}, {until-1}, {size}, {parent}, {parent.NAME}, {job}, {filter} and {filter.NAME}';
+/** `{poll:/path}` is a value in the response to the last poll of a job. */
+export const placeholderPattern = /\{(\+?[A-Za-z][\w.-]*|poll:\/[^{}]+)\}/g;
 
 /** The names in a text: `since` and `filter.type`. */
 export const placeholdersIn = (template: string): readonly string[] =>
@@ -35,31 +36,37 @@ export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhe
 const likelyPlaceholder =
   /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|\+?\s*parent(?:\.[^{}]*)?|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
-/** Where a template stands: in a body, a value may be an object; `{cursor}` is only in `next.request`. */
+/** Where a template stands: in a body, a value may be an object, and only a path has slashes. */
 interface TemplatePlace {
   readonly inBody?: boolean;
   readonly inPath?: boolean;
-  readonly withCursor: boolean;
+  /** The placeholders that only this request has. */
+  readonly own: RegExp;
 }
+
+/** The placeholders that only some requests have. */
+const noOwn = /^$/;
+const ofFurtherRequests = /^cursor$/;
+const ofResults = /^(item|poll:\/.+)$/;
 
 function findTemplateProblem(
   template: string,
-  { inBody = false, inPath = false, withCursor }: TemplatePlace,
+  { inBody = false, inPath = false, own }: TemplatePlace,
 ): string | undefined {
   const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{\+?[A-Za-z][\w.-]*\}$/.test(one));
   if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
   for (const name of placeholdersIn(template)) {
-    const isFound = valuePattern.test(name) || (name === 'cursor' && withCursor) || (name === '+parent' && inPath);
+    const isFound = valuePattern.test(name) || own.test(name) || (/^\+(parent|job)$/.test(name) && inPath);
     if (isFound || (name === 'filter' && inBody && template === '{filter}')) continue;
     return problemOfName(name);
   }
   return undefined;
 }
 
-const valuePattern = /^((since|until)(-1)?|size|parent(\.[A-Za-z0-9_-]+)?|filter\.[A-Za-z0-9_.-]+)$/;
+const valuePattern = /^((since|until)(-1)?|size|job|parent(\.[A-Za-z0-9_-]+)?|filter\.[A-Za-z0-9_.-]+)$/;
 
 function problemOfName(name: string): string {
-  if (name === '+parent') return '{+parent} keeps slashes, which only a path has. Send {parent}';
+  if (/^\+(parent|job)$/.test(name)) return `{${name}} keeps slashes, which only a path has. Send {${name.slice(1)}}`;
   if (name === 'filter')
     return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
   if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${countAdvice}`;
@@ -77,7 +84,7 @@ export const isOffsetPath = (path: Path): boolean =>
   [path.slice(-1), path.slice(-2)].some((names) => isOffset(names.join('_')));
 
 function findParameterProblem(name: string, value: string): string | undefined {
-  if (keyName.test(name)) return noKeyInUrl;
+  if (keyName.test(name) && value !== '{job}') return noKeyInUrl;
   return isOffset(name) && placeholdersIn(value).length === 0 ? countAdvice : undefined;
 }
 
@@ -93,11 +100,11 @@ export const isGraphql = ({ query, variables }: JsonObject): boolean =>
 const templatesIn = (body: JsonObject) => scalarsIn(isGraphql(body) ? { ...body, query: null } : body, []);
 
 const bodyProblems =
-  (withCursor: boolean) =>
+  (own: RegExp) =>
   (body: JsonObject): readonly SettingsProblem[] =>
     templatesIn(body).flatMap(({ path, value }) => {
       const isCounted = isOffsetPath(path) && /^\d+$/.test(String(value));
-      const place = { inBody: true, withCursor };
+      const place = { inBody: true, own };
       const message = isCounted
         ? countAdvice
         : typeof value === 'string'
@@ -116,11 +123,11 @@ function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path
   return entries.flatMap(([key, item]) => scalarsIn(item, [...path, key]));
 }
 
-/** The fields of a request; further ones may have `{cursor}`. All are optional: a service has defaults. */
-function requestFieldsWith(withCursor: boolean) {
-  const template = checkedText((value) => findTemplateProblem(value, { withCursor }));
+/** The fields of a request with placeholders of its own. All are optional: a service has defaults. */
+function requestFieldsWith(own: RegExp) {
+  const template = checkedText((value) => findTemplateProblem(value, { own }));
   const parameters = z.record(z.string(), template).check(validEntries(findParameterProblem));
-  const path = checkedText((value) => findTemplateProblem(value, { inPath: true, withCursor })).check(
+  const path = checkedText((value) => findTemplateProblem(value, { inPath: true, own })).check(
     z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
     withoutProblems((value) =>
       parametersIn(value).flatMap(([name, each]) => {
@@ -145,7 +152,7 @@ function requestFieldsWith(withCursor: boolean) {
     }),
     body: optionalField(
       'The JSON body of a POST. A field whose placeholder has no value is left out.',
-      jsonObject(bodyProblems(withCursor)),
+      jsonObject(bodyProblems(own)),
       { example: { from: '{since}', type: '{filter.type}' } },
     ),
     form: optionalField('In place of `body`: the fields of a form, by name.', parameters, {
@@ -154,7 +161,8 @@ function requestFieldsWith(withCursor: boolean) {
   };
 }
 
-export const requestFields = requestFieldsWith(false);
+export const requestFields = requestFieldsWith(noOwn);
+export const resultRequestFields = requestFieldsWith(ofResults);
 
 export const requestSchema = object({
   ...requestFields,
@@ -164,7 +172,9 @@ export const requestSchema = object({
 export type Request = z.infer<typeof requestSchema>;
 
 /** What further requests have in place of fields of `request`. */
-export const furtherRequestSchema = object(requestFieldsWith(true)).check(z.meta({ id: 'api.next.request' }));
+export const furtherRequestSchema = object(requestFieldsWith(ofFurtherRequests)).check(
+  z.meta({ id: 'api.next.request' }),
+);
 export type FurtherRequest = z.infer<typeof furtherRequestSchema>;
 
 /** Rules of a request whose fields are valid. */

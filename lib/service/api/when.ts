@@ -57,6 +57,8 @@ export const goneReports: Condition = { status: [404, 410] };
 
 /** What the rules of conditions need of the rest of the description. */
 interface Around {
+  /** Set if `when` is also asked of responses about a job, which are JSON or XML, whatever its pages are. */
+  readonly job?: object | undefined;
   readonly page: PageSettings;
   readonly next: NextSettings;
   readonly last?: Condition | undefined;
@@ -76,10 +78,10 @@ const placesOf = (condition: Condition | undefined, path: SettingsProblem['path'
   partsOf(condition).map((part, index) => ({ part, path: Array.isArray(condition) ? [...path, index] : path }));
 
 export function conditionRules(api: Around): readonly Rule[] {
-  const { page, next, last, when = {} } = api;
+  const { job, page, next, last, when = {} } = api;
   const all = conditionsOf(api).flatMap(({ path, condition }) => placesOf(condition, path));
   return [
-    ...all.flatMap(({ part, path }) => rulesOfPlace(part, path, { page, next })),
+    ...all.flatMap(({ part, path }) => rulesOfPlace(part, path, { job, page, next })),
     ...placesOf(last, ['last']).flatMap(({ part, path }) => endRules(part, path, page)),
     ...placesOf(when.empty, ['when', 'empty']).flatMap(({ part, path }) => [
       ...endRules(part, path, page),
@@ -99,9 +101,14 @@ export function conditionRules(api: Around): readonly Rule[] {
   ];
 }
 
-function rulesOfPlace(part: ConditionPart, path: SettingsProblem['path'], { page, next }: Around): readonly Rule[] {
+function rulesOfPlace(
+  part: ConditionPart,
+  path: SettingsProblem['path'],
+  { job, page, next }: Around,
+): readonly Rule[] {
   const { at, parameter, reports } = part;
-  const problem = at === undefined ? undefined : problemOfAnyPath(at, part, page);
+  const mayBeOfJob = job !== undefined && path[0] === 'when' && (jsonPath.test(at ?? '') || xmlPath.test(at ?? ''));
+  const problem = at === undefined || mayBeOfJob ? undefined : problemOfAnyPath(at, part, page);
   return [
     [[...path, 'at'], problem !== undefined, problem ?? ''],
     [[...path, 'parameter'], parameter !== undefined && kindOf(next).parameters === undefined, 'needs next.from: link'],
@@ -135,7 +142,9 @@ export const pathsIn = (parts: readonly ConditionPart[]): readonly string[] =>
 
 /** The paths that a check of pages must find. */
 export const pathsOfConditions = (api: Around): readonly string[] =>
-  pathsIn(allParts(api).filter((part) => isOfPages(part, api.page)));
+  pathsIn(allParts(api).filter((part) => isOfPages(part, api.page))).filter(
+    (path) => problemOfPath(path, api.page.format) === undefined,
+  );
 
 /** What ends a run, or says that there are no reports, must not be what an error document has, too. */
 function endRules(part: ConditionPart, path: SettingsProblem['path'], page: PageSettings): readonly Rule[] {

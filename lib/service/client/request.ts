@@ -15,8 +15,16 @@ import type { ServiceSettings } from '../../settings/settings.ts';
 
 export type RequestSettings = Pick<ServiceSettings, 'compression'> & HeaderSettings;
 
+/** A request for a page, or for the job whose result it is. */
+export interface DescribedRequest extends PageRequest {
+  /** The value of `{item}`. */
+  readonly item?: string | undefined;
+  /** That of `{poll:/path}`; undefined: the response to the last poll has none. */
+  readonly polled?: ((path: string) => string | undefined) | undefined;
+}
+
 /** The request in undici's form, without origin, signal, and the header that authenticates it. */
-export function httpRequest(base: URL, api: Description, request: PageRequest, settings: RequestSettings) {
+export function httpRequest(base: URL, api: Description, request: DescribedRequest, settings: RequestSettings) {
   const unwritten = partsOf(base.pathname, api, request);
   const { path, query, rawQuery, headers, body, form } = kindOf(api.next).write(unwritten, request.cursor, {
     ...api,
@@ -34,7 +42,7 @@ export function httpRequest(base: URL, api: Description, request: PageRequest, s
     headers: {
       ...commonHeaders(settings),
       ...Object.fromEntries(others),
-      ...(type === undefined ? {} : { 'content-type': type }),
+      ...(type === undefined || names.includes('content-type') ? {} : { 'content-type': type }),
       'accept-encoding': settings.compression ? 'gzip' : 'identity',
       ...headers,
     },
@@ -49,7 +57,7 @@ export function httpRequest(base: URL, api: Description, request: PageRequest, s
 function partsOf(
   basePath: string,
   api: Description,
-  request: PageRequest,
+  request: DescribedRequest,
 ): RequestParts & { readonly method: 'GET' | 'POST' } {
   const { path, query, headers, method, body = {}, form } = request.cursor === null ? api.request : furtherRequest(api);
   const values = valuesOf(api, request);
@@ -88,11 +96,11 @@ const cursorAsValue = (api: Description, cursor: string): JsonValue =>
 /** The value of a placeholder. Dates are written only where they are sent. */
 type ValueOf = (name: string) => JsonValue | undefined;
 
-function valuesOf(api: Description, request: PageRequest): ValueOf {
-  const { since, cursor, parent, parentAlso = {} } = request;
+function valuesOf(api: Description, request: DescribedRequest): ValueOf {
+  const { since, cursor, parent, parentAlso = {}, job, item, polled } = request;
   const { filter, size, format, container } = request.request;
   const others = new Map<string, JsonValue | undefined>([
-    ...Object.entries({ size, format, container }),
+    ...Object.entries({ size, format, container, job, '+job': job, item }),
     ...Object.entries(parentAlso).map(([name, value]) => [`parent.${name}`, value] as const),
     ...Object.entries(filter).map(([name, value]) => [`filter.${name}`, value] as const),
   ]);
@@ -118,7 +126,7 @@ function valuesOf(api: Description, request: PageRequest): ValueOf {
       case 'filter':
         return wholeFilter(api, request);
       default:
-        return others.get(name);
+        return name.startsWith('poll:') ? polled?.(name.slice('poll:'.length)) : others.get(name);
     }
   };
 }
@@ -144,7 +152,7 @@ function render(
   }
   return template.replaceAll(placeholderPattern, (_, name: string) => {
     const value = values.get(name);
-    if (name === '+parent' && typeof value === 'string') return value.split('/').map(encode).join('/');
+    if (name.startsWith('+') && typeof value === 'string') return value.split('/').map(encode).join('/');
     if (typeof value !== 'object') return encode(String(value));
     const message = `${name}: must be text, a number or a boolean, as it is part of a text in api.request`;
     throw new ExportError('ConfigurationError', message);

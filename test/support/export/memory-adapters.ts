@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
-import type { ExportState, LogEntry, ProgressRecord, StoredPage } from '../../../lib/core/model.ts';
+import type { ExportState, JobRecord, LogEntry, ProgressRecord, StoredPage } from '../../../lib/core/model.ts';
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
 import type { SharedRecord } from '../../../lib/core/ports.ts';
 import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
@@ -111,9 +111,21 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
   const exportStates = new Map<string, ExportState>();
   const chains = new Map<string, LogEntry[]>();
   const progress = new Map<string, SharedRecord<ProgressRecord>>();
+  const jobs = new Map<string, SharedRecord<JobRecord>>();
   const keyOf = ({ export: name, run, slice = 0, attempt = 0 }: ChainRef) =>
     JSON.stringify([name, run, slice, attempt]);
   const entriesOf = (chain: ChainRef) => chains.get(keyOf(chain)) ?? [];
+  function crashing<Content>(records: Map<string, SharedRecord<Content>>, name: string, moment: string) {
+    const record = records.get(name) ?? createMemoryRecord<Content>();
+    records.set(name, record);
+    const replace: SharedRecord<Content>['replace'] = async (...given) => {
+      crash(`before ${moment}`);
+      const written = await record.replace(...given);
+      crash(`after ${moment}`);
+      return written;
+    };
+    return { read: () => record.read(), replace };
+  }
   return {
     async exportState(exportName) {
       return structuredClone(exportStates.get(exportName));
@@ -151,19 +163,8 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
         yield* entries;
       }
     },
-    progress(stateName) {
-      const record = progress.get(stateName) ?? createMemoryRecord();
-      progress.set(stateName, record);
-      return {
-        read: () => record.read(),
-        async replace(...given) {
-          crash('before the progress is recorded');
-          const written = await record.replace(...given);
-          crash('after the progress is recorded');
-          return written;
-        },
-      };
-    },
+    progress: (stateName) => crashing(progress, stateName, 'the progress is recorded'),
+    job: (stateName, slice) => crashing(jobs, `${stateName} ${slice}`, 'the job is recorded'),
     mayHaveExpired: () => false,
     async *boundedStates(exportName) {
       for (const [name, state] of exportStates) {

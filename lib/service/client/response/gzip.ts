@@ -77,11 +77,7 @@ export async function* gunzip(
     feed().catch((error: Error) => decoder.destroy(error));
     for await (const chunk of decoder as AsyncIterable<Uint8Array>) {
       size += chunk.length;
-      if (size > minBombBytes && size > maxRatio * decoder.bytesWritten) {
-        throw new Error(
-          `it expands to more than ${maxRatio} times its size. If its reports are alike, set compression to false`,
-        );
-      }
+      assertNoBomb(size, decoder.bytesWritten, '. If its reports are alike, set compression to false');
       crc = zlib.crc32(chunk, crc);
       yield chunk;
     }
@@ -92,6 +88,74 @@ export async function* gunzip(
   } finally {
     decoder.destroy();
   }
+}
+
+/**
+ * The content of a file in gzip, which may have several members, one after the other. A file that does not begin as
+ * gzip does is yielded as it is. That it is complete is known from its length: it may end between two members.
+ * @throws ContractError if it is damaged, or expands as only an attack does; errors of `file` unchanged
+ */
+export async function* gunzipFile(
+  context: ErrorContext,
+  file: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  const chunks = file[Symbol.asyncIterator]();
+  let beginning: Buffer = Buffer.alloc(0);
+  let isOver = false;
+  while (beginning.length < 2 && !isOver) {
+    const { done, value } = await chunks.next();
+    isOver = done === true;
+    if (done !== true) beginning = Buffer.concat([beginning, value]);
+  }
+  async function* all(): AsyncGenerator<Uint8Array, void, void> {
+    if (beginning.length > 0) yield beginning;
+    if (!isOver) yield* { [Symbol.asyncIterator]: () => chunks };
+  }
+  if (beginning[0] === 0x1f && beginning[1] === 0x8b) yield* gunzipMembers(context, all());
+  else yield* all();
+}
+
+/** zlib compares the checksum of each member, and refuses what follows the last one, except for zeros. */
+async function* gunzipMembers(
+  context: ErrorContext,
+  members: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  const decoder = zlib.createGunzip({ chunkSize: 64 * 1024 });
+  decoder.on('error', () => {});
+  let received = 0;
+  let interruption: { readonly cause: unknown } | undefined;
+  async function feed(): Promise<void> {
+    try {
+      for await (const chunk of members) {
+        received += chunk.length;
+        if (!decoder.write(chunk)) await once(decoder, 'drain');
+      }
+    } catch (cause) {
+      interruption = { cause };
+      throw new Error('The file was interrupted', { cause });
+    }
+    decoder.end();
+  }
+  let size = 0;
+  try {
+    feed().catch((error: Error) => decoder.destroy(error));
+    for await (const chunk of decoder as AsyncIterable<Uint8Array>) {
+      size += chunk.length;
+      assertNoBomb(size, decoder.bytesWritten);
+      yield chunk;
+    }
+    if (decoder.bytesWritten !== received) throw new Error('it continues after its end');
+  } catch (error) {
+    if (interruption !== undefined) throw interruption.cause;
+    throw contractError(context, `not a valid file in gzip (${(error as Error).message})`);
+  } finally {
+    decoder.destroy();
+  }
+}
+
+function assertNoBomb(size: number, compressed: number, hint = ''): void {
+  if (size <= minBombBytes || size <= maxRatio * compressed) return;
+  throw new Error(`it expands to more than ${maxRatio} times its size${hint}`);
 }
 
 /** A truncated body is retried for longer: a proxy may have closed the connection. */

@@ -20,7 +20,7 @@ import { type CreateGunzip, isInGzip } from './gzip.ts';
 import { missingList } from './missing-list.ts';
 import { pageHints } from './page-hints.ts';
 import type { Reaction } from './reaction.ts';
-import { readBody } from './response-body.ts';
+import { readBody, type ResultFile } from './response-body.ts';
 import {
   assertFraming,
   assertNoLateNext,
@@ -36,6 +36,8 @@ export interface PageOptions extends Pick<FetchOptions, 'sink' | 'onNextCursor'>
   readonly createGunzip: CreateGunzip | undefined;
   readonly createCheck: CreatePageCheck;
   readonly sleep: Clock['sleep'];
+  /** Set if the page is a file of a job's result: servers of files often do not know what is in them. */
+  readonly file?: ResultFile | undefined;
   /** Throws the error of a document that is no page, unless it says that its parent is gone. */
   readonly reactionToPage: (facts: PageFacts, excerpt: () => string) => Reaction['kind'];
 }
@@ -96,9 +98,12 @@ async function readHead(
   const mayBeBlank = decidesBlank(api);
   const isBlank = mayBeBlank && singleValue(headers['content-length']) === '0';
   const isGzip = isInGzip(context, headers['content-encoding'], options.compression);
-  if (!isBlank) await assertContentType(context, response, api, options);
-  const contentType = isBlank ? ownType(api) : readContentType(context, headers);
-  assertFraming(context, headers, isGzip || showsEnd(api.page), options.maxPageBytes);
+  const { file } = options;
+  const isFile = file !== undefined && api.page.types === undefined;
+  if (!isBlank && !isFile) await assertContentType(context, response, api, options);
+  const contentType = isBlank || file !== undefined ? ownType(api) : readContentType(context, headers);
+  const hasVisibleEnd = showsEnd(api.page) && file?.compression === undefined;
+  assertFraming(context, headers, isGzip || hasVisibleEnd, options.maxPageBytes);
   const facts = factsOf(context, page, response);
   return { contentType, isGzip, mayBeBlank, next: asContractError(context, () => nextInHead(facts, api)) };
 }
@@ -112,10 +117,10 @@ interface CheckedBody {
 /** The whole body, with what its format says. @throws ContractError if it is not complete */
 async function readChecked(exchange: Exchange, response: Response, { api, head, options }: CheckedBody) {
   const { context } = exchange;
-  const { sink, createGunzip, maxPageBytes } = options;
+  const { sink, createGunzip, maxPageBytes, file } = options;
   const { isGzip, mayBeBlank } = head;
   const check = options.createCheck((text) => presentable(text, context.keys, 150));
-  const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank };
+  const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, file };
   const body = await readBody(exchange, response, reading);
   // Only a length or chunks prove that a body without bytes is complete.
   if (body.bytes === 0 && mayBeBlank) assertFraming(context, response.headers, false, maxPageBytes);

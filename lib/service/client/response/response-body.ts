@@ -7,7 +7,7 @@ import type { PageCheck } from '../../formats/formats.ts';
 import { contractError } from '../errors.ts';
 import { excerptOf, maxExcerptBytes } from './excerpt.ts';
 import type { Exchange, Response } from '../exchange.ts';
-import { type CreateGunzip, gunzip } from './gzip.ts';
+import { type CreateGunzip, gunzip, gunzipFile } from './gzip.ts';
 import { pageTooLarge, singleValue } from './response-headers.ts';
 
 interface BodyOptions {
@@ -19,6 +19,14 @@ interface BodyOptions {
   readonly check: PageCheck | undefined;
   /** Whether a body without any bytes is not checked: the description says what it means. */
   readonly mayBeBlank?: boolean;
+  /** Set if it is a file of a job's result, and no message quotes it. */
+  readonly file?: ResultFile | undefined;
+}
+
+/** A file of the result of a job. */
+export interface ResultFile {
+  /** How the file itself is compressed. */
+  readonly compression: 'gzip' | undefined;
 }
 
 interface ReadBody {
@@ -36,7 +44,7 @@ interface ReadBody {
 export async function readBody(
   exchange: Exchange,
   { body, headers }: Response,
-  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false }: BodyOptions,
+  { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank = false, file }: BodyOptions,
 ): Promise<ReadBody> {
   const { context } = exchange;
   let bytes = 0;
@@ -73,12 +81,11 @@ export async function readBody(
     // request by milliseconds, page after page.
     await nextTurn();
     await nextTurn();
-    for await (const chunk of isGzip
-      ? gunzip(context, next, createGunzip)
-      : { [Symbol.asyncIterator]: () => ({ next }) }) {
+    const decoded = isGzip ? gunzip(context, next, createGunzip) : { [Symbol.asyncIterator]: () => ({ next }) };
+    for await (const chunk of file?.compression === undefined ? decoded : gunzipFile(context, decoded)) {
       bytes += chunk.length;
       assertSmallEnough(bytes);
-      const missing = maxExcerptBytes - beginning.length;
+      const missing = file === undefined ? maxExcerptBytes - beginning.length : 0;
       if (missing > 0) beginning = Buffer.concat([beginning, chunk.subarray(0, missing)]);
       const problem = check?.push(chunk);
       if (problem !== undefined) throw invalid(problem);

@@ -1,0 +1,256 @@
+/**
+ * The job of a chain: creates it, polls it, and lets the chain begin once its result is there. Until then the chain is
+ * parked: it ends for this invocation, and the run continues after a Wait state, which costs nothing.
+ *
+ * The order of writes: `creating` before the request that creates the job, its ID before the first poll. Each replaces
+ * the record as it was read, so of two processes one goes on.
+ */
+
+import { stateNameOfRun } from '../../bounded-runs.ts';
+import { ExportError, isExportError, type ErrorName } from '../../errors.ts';
+import { type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
+import type { JobService, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
+import { numberOf } from '../../slices.ts';
+import { NotYet } from '../../slots/held-slot.ts';
+import { ownedRun } from '../export-state.ts';
+import {
+  type Chain,
+  type PageRequestsDependencies,
+  type ReadyJob,
+  requestOf,
+  type RequestLimits,
+  withLimits,
+} from '../page-requests.ts';
+import { AnotherPass } from '../passes.ts';
+import { describePage } from '../../storage/keys.ts';
+import { epochMsOf, instantOf } from '../../timestamps.ts';
+import { afterPoll, type JobFacts, nextStep } from './decide.ts';
+
+type JobDependencies = PageRequestsDependencies & Pick<StepDependencies, 'log'>;
+
+interface JobLimits extends RequestLimits {
+  readonly execution: string;
+  readonly signal: AbortSignal;
+}
+
+/** The chain cannot go on before this time. Other chains of the run can. */
+export class Parked extends Error {
+  readonly until: number;
+  constructor(until: number) {
+    super('The chain waits for its report job');
+    this.until = until;
+  }
+}
+
+/** Another process has replaced the record: it is about to create the job, or to poll it. */
+const contentionMs = 10_000;
+
+/**
+ * The job of the chain once it has a result; `empty` if there are no reports.
+ * @throws Parked while it is not over; RequestRejectedError if it has failed; CursorRejectedError if the chain has to
+ *   start over with another job
+ */
+export async function chainJob(
+  deps: JobDependencies,
+  chain: Chain,
+  last: PageEntry | undefined,
+  limits: JobLimits,
+): Promise<ReadyJob | 'empty'> {
+  const rules = deps.definition.job;
+  const { jobs } = deps.service;
+  if (rules === undefined || jobs === undefined) throw new Error('The description of the service has no job');
+  const step = new JobStep(deps, chain, limits, { rules, jobs });
+  return await step.take(last);
+}
+
+/**
+ * The service has refused a page of the result. The job is polled again, once; if the result is missing again, the
+ * chain starts over.
+ * @throws Parked, or `error`
+ */
+export async function afterRefusal(
+  { log, runtime, definition }: JobDependencies,
+  chain: Chain,
+  error: unknown,
+  execution: string,
+): Promise<never> {
+  if (!isExportError(error) || error instanceof AnotherPass) throw error;
+  if (error.parkSeconds !== undefined) throw new Parked(runtime.now() + error.parkSeconds * 1_000);
+  if (error.name !== 'CursorRejectedError') throw error;
+  const record = recordOf({ log }, chain);
+  const read = await record.read();
+  const { content } = read;
+  const { attempt = 1 } = chain.slice;
+  const poll = definition.job?.poll;
+  if (content?.run !== chain.run.run || content.attempt !== attempt) throw error;
+  if (error.isOtherResult === true) {
+    await record.replace(read, { ...content, execution, isKept: true });
+    throw error;
+  }
+  if (poll === undefined || content.phase !== 'done' || content.wasMissing === true) throw error;
+  const pollAt = runtime.now() + poll.everyMs;
+  await record.replace(read, { ...content, phase: 'waiting', wasMissing: true, pollAt: instantOf(pollAt) });
+  throw new Parked(pollAt);
+}
+
+const recordOf = ({ log }: Pick<StepDependencies, 'log'>, { run, slice }: Chain): SharedRecord<JobRecord> =>
+  log.job(stateNameOfRun(run), numberOf(slice));
+
+class JobStep {
+  readonly #deps: JobDependencies;
+  readonly #chain: Chain;
+  readonly #limits: JobLimits;
+  readonly #rules: JobRules;
+  readonly #jobs: JobService;
+  readonly #record: SharedRecord<JobRecord>;
+
+  constructor(
+    deps: JobDependencies,
+    chain: Chain,
+    limits: JobLimits,
+    { rules, jobs }: { readonly rules: JobRules; readonly jobs: JobService },
+  ) {
+    this.#deps = deps;
+    this.#chain = chain;
+    this.#limits = limits;
+    this.#rules = rules;
+    this.#jobs = jobs;
+    this.#record = recordOf(deps, chain);
+  }
+
+  async take(last: PageEntry | undefined): Promise<ReadyJob | 'empty'> {
+    const read = await this.#record.read();
+    const step = nextStep(read.content, this.#facts());
+    if (last !== undefined && step.kind !== 'ready' && step.kind !== 'wait' && step.kind !== 'poll')
+      throw this.#startOver();
+    switch (step.kind) {
+      case 'wait':
+        throw this.#park(epochMsOf(step.until), read.content);
+      case 'fail':
+        throw new ExportError('RequestRejectedError', step.message);
+      case 'ready':
+        // A pass that keeps the job of the pass before has no record of its own yet.
+        if (step.record !== read.content) await this.#write(read, step.record);
+        return readyJob(step.record, step.id);
+      case 'poll':
+        return await this.#poll(read, step.record, { id: step.id, isWalked: last !== undefined });
+      case 'create':
+        return await this.#create(read, step.unanswered);
+    }
+  }
+
+  async #poll(
+    read: Versioned<JobRecord>,
+    before: JobRecord,
+    { id, isWalked }: { readonly id: string; readonly isWalked: boolean },
+  ): Promise<ReadyJob | 'empty'> {
+    const polled = await this.#send(this.#jobs.poll, id);
+    const after = afterPoll(before, polled, this.#facts());
+    if (isWalked && after.kind !== 'ready' && after.kind !== 'wait') throw this.#startOver();
+    switch (after.kind) {
+      case 'startOver':
+        throw this.#startOver();
+      case 'create':
+        return await this.#create(read, 0);
+      case 'empty':
+        return 'empty';
+      case 'ready':
+        await this.#write(read, after.record);
+        return readyJob(after.record, id);
+      case 'fail':
+        await this.#write(read, after.record);
+        throw new ExportError('RequestRejectedError', after.record.failure ?? '');
+      case 'wait':
+        await this.#write(read, after.record);
+        throw this.#park(epochMsOf(after.record.pollAt ?? after.record.createdAt), after.record);
+    }
+  }
+
+  async #create(read: Versioned<JobRecord>, unanswered: number): Promise<ReadyJob> {
+    const { run, slice } = this.#chain;
+    const { log, definition, runtime } = this.#deps;
+    const { execution } = this.#limits;
+    ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
+    const { attempt = 1 } = slice;
+    const createdAt = instantOf(runtime.now());
+    const common = { run: run.run, attempt, execution, createdAt, asOf: run.startedAt };
+    const creating = await this.#write(read, { ...common, phase: 'creating', unanswered: unanswered + 1 });
+    try {
+      const { id, serviceTime } = await this.#send(this.#jobs.create);
+      const asOf =
+        serviceTime !== null && epochMsOf(serviceTime) < epochMsOf(run.startedAt) ? serviceTime : run.startedAt;
+      const { poll } = this.#rules;
+      const created = { ...common, id, asOf, unanswered: 0, status: 'created', statusSince: createdAt };
+      if (poll === undefined) {
+        await this.#write(creating, { ...created, phase: 'done' });
+        return { id, asOf };
+      }
+      const pollAt = runtime.now() + poll.everyMs;
+      const record: JobRecord = { ...created, phase: 'waiting', pollAt: instantOf(pollAt) };
+      await this.#write(creating, record);
+      throw this.#park(pollAt, record);
+    } catch (error) {
+      // A write that fails leaves what is true as well: that a job may exist.
+      if (isNotCreated(error)) await this.#record.replace(creating, { ...common, phase: 'notCreated', unanswered });
+      throw error;
+    }
+  }
+
+  async #send<Result>(
+    send: (...args: Parameters<JobService['poll']>) => Promise<Result>,
+    job?: string,
+  ): Promise<Result> {
+    const { run, slice, parent } = this.#chain;
+    const label = `the report job of ${describePage({ page: 1, ...slice, parent: parent?.id })} of run ${run.run}`;
+    const request = { ...requestOf(this.#chain, { cursor: null, label }), job };
+    const { result } = await withLimits(this.#deps, this.#chain, this.#limits, send)(request, this.#limits, 1);
+    return result;
+  }
+
+  /** @throws Parked if another process has replaced the record */
+  async #write(read: Versioned<JobRecord>, content: JobRecord): Promise<Versioned<JobRecord>> {
+    const written = await this.#record.replace(read, content);
+    if (written === undefined) throw new Parked(this.#deps.runtime.now() + contentionMs);
+    return written;
+  }
+
+  #park(until: number, record: JobRecord | undefined): Parked {
+    const { run, slice } = this.#chain;
+    const seconds = Math.max(0, Math.ceil((until - this.#deps.runtime.now()) / 1_000));
+    const { id, status, statusSince } = record ?? {};
+    this.#deps.emit({
+      event: 'waiting-for-job',
+      ...refOf(run),
+      slice: slice.slice,
+      job: id,
+      status,
+      statusSince,
+      seconds,
+    });
+    return new Parked(until);
+  }
+
+  #startOver(): ExportError {
+    const { run } = this.#chain;
+    const message = `The service does not know the report job of run ${run.run} any more, or its result. Another one is needed`;
+    return new ExportError('CursorRejectedError', message);
+  }
+
+  #facts(): JobFacts {
+    const { run, slice } = this.#chain;
+    const { execution } = this.#limits;
+    return { run: run.run, attempt: slice.attempt ?? 1, execution, rules: this.#rules, now: this.#deps.runtime.now() };
+  }
+}
+
+const readyJob = ({ asOf, resultId }: JobRecord, id: string): ReadyJob => ({ id: resultId ?? id, asOf });
+
+/** Errors after which the service has certainly created no job. */
+const withoutJob: ReadonlySet<string> = new Set<ErrorName>([
+  'ConfigurationError',
+  'RequestRejectedError',
+  'ServiceThrottledError',
+  'ServiceUnreachableError',
+]);
+const isNotCreated = (error: unknown): boolean =>
+  error instanceof NotYet || (isExportError(error) && withoutJob.has(error.name));

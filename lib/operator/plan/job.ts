@@ -1,0 +1,82 @@
+/** The report job of a planned run, for `plan --request`: the one that a run waits for, or one that is created now. */
+
+import { ExportError } from '../../core/errors.ts';
+import type { JobRecord } from '../../core/model.ts';
+import type { JobService, PageRequest, PolledJob, Runtime } from '../../core/ports.ts';
+import { toPrintable } from '../../core/sanitize.ts';
+import type { Description } from '../../service/api/description.ts';
+import type { ExportTarget } from '../target.ts';
+
+/** The description whose request is sent for the page: that of the job until it is known, or if its files are pages. */
+export function apiOfRequest(api: Description, { job: id }: PageRequest): Description {
+  const { job } = api;
+  if (job === undefined || (id !== undefined && job.result === undefined)) return api;
+  const request = id === undefined ? { method: 'POST', ...job.create } : { method: 'GET', ...job.poll };
+  return { ...api, request: request as Description['request'], next: { from: 'none' } };
+}
+
+interface JobOptions {
+  /** The run that the plan resumes; null: it begins one. */
+  readonly run: string | null;
+  readonly slice: number;
+  readonly mayCreate: boolean;
+  readonly notify: (text: string) => void;
+  readonly runtime: Runtime;
+}
+
+export type PlannedJob =
+  | { readonly kind: 'ready'; readonly request: PageRequest; readonly notes: readonly string[] }
+  /** Nothing more can be requested. */
+  | { readonly kind: 'none'; readonly notes: readonly string[] };
+
+/** Waits until the job is over. @throws RequestRejectedError if it fails; the errors of its requests */
+export async function planJob(
+  { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
+  first: PageRequest,
+  { run, slice, mayCreate, notify, runtime }: JobOptions,
+): Promise<PlannedJob> {
+  const { content } = await log.job(definition.stateName, slice).read();
+  const known = knownJob(content, run);
+  if (known === undefined && !mayCreate) {
+    const note = 'a run creates a report job first. To create one now, and to request its result: --create-job';
+    return { kind: 'none', notes: [note] };
+  }
+  await using connection = await service.connect(notify);
+  const { jobs } = connection;
+  if (jobs === undefined) throw new Error('The description of the service has no job');
+  const request = { ...first, label: 'the report job' };
+  const id = known ?? (await jobs.create(request, {})).id;
+  const shown = toPrintable(id);
+  if (known === undefined) notify(`Report job ${shown} was created`);
+  const notes =
+    known === undefined
+      ? [`report job ${shown} was created. It stays with the service, and a run creates another`]
+      : [];
+  const polled = await pollUntilOver(jobs, { ...request, job: id }, definition.job?.poll, { notify, runtime });
+  if (polled?.kind === 'empty')
+    return { kind: 'none', notes: [...notes, `report job ${shown} is over, without reports`] };
+  return { kind: 'ready', request: { ...first, job: polled?.resultId ?? id }, notes };
+}
+
+const knownJob = (record: JobRecord | undefined, run: string | null): string | undefined =>
+  record?.run === run && record.phase !== 'failed' ? record.id : undefined;
+
+async function pollUntilOver(
+  jobs: JobService,
+  request: PageRequest,
+  times: NonNullable<ExportTarget['definition']['job']>['poll'],
+  { notify, runtime }: Pick<JobOptions, 'notify' | 'runtime'>,
+): Promise<PolledJob | undefined> {
+  if (times === undefined) return undefined;
+  const name = `Report job ${toPrintable(request.job ?? '')}`;
+  for (let waitedMs = 0; ;) {
+    const polled = await jobs.poll(request, {});
+    if (polled.kind === 'done' || polled.kind === 'empty') return polled;
+    const isOver = polled.kind === 'failed' || waitedMs >= times.withinMs;
+    if (isOver) throw new ExportError('RequestRejectedError', `${name} has no result: its status is ${polled.status}`);
+    const ms = Math.max(times.everyMs, polled.retryAfterMs ?? 0);
+    notify(`${name}: ${polled.status}, next poll in ${ms / 1_000} s`);
+    await runtime.sleep(ms);
+    waitedMs += ms;
+  }
+}

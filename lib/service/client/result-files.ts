@@ -1,0 +1,237 @@
+/**
+ * Downloads the files of a job's result, each as a page. Their URLs give access to the reports, so they are in no
+ * message, and are not stored: whoever needs one asks for the job again.
+ *
+ * A host other than that of the service gets no credentials: the URL is one. Nothing but its host is trusted.
+ */
+
+import { createHash } from 'node:crypto';
+import { ExportError } from '../../core/errors.ts';
+import { asCursor, type Cursor } from '../../core/model.ts';
+import type { FetchOptions, PageRequest, Received } from '../../core/ports.ts';
+import { isLoopback } from '../../core/schema/fields.ts';
+import type { Description } from '../api/description.ts';
+import { hasItems, type Job } from '../api/job.ts';
+import type { NetworkSource } from '../network/network.ts';
+import type { Described, SendDescribed } from './described.ts';
+import { type ErrorContext, failure } from './errors.ts';
+import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
+import { hostOf, type JobDocument, type JobDocuments, textsAt } from './job-documents.ts';
+import type { RequestedPage } from './response/facts.ts';
+import { type PageOptions, receivePage } from './response/receive-page.ts';
+import { throttlingInHead } from './response/reaction.ts';
+
+/** The files of a result, as the newest poll lists them. */
+interface Files {
+  /** URLs, or the IDs of items. */
+  readonly places: readonly string[];
+  /** Of their paths without the queries, which change from poll to poll. */
+  readonly digest: string;
+}
+
+/** The client of all hosts with files. It shares nothing with that of the service except the proxy. */
+export function createFileHosts(options: ExchangeOptions) {
+  const { network } = options;
+  const proxyOnly = async (read: NetworkSource['get']) => {
+    const { proxy } = await read();
+    return proxy === undefined ? {} : { proxy };
+  };
+  const own = { get: () => proxyOnly(() => network.get()), refresh: () => proxyOnly(() => network.refresh()) };
+  const hosts = new Map<string, ReturnType<typeof createExchanges>>();
+  return {
+    exchangesWith({ origin, host }: URL) {
+      const name = `The host ${host}, which has the result,`;
+      const server = { name, base: new URL(origin), setting: 'api.job.result.hosts' };
+      const exchanges =
+        hosts.get(origin) ?? createExchanges(server, { ...options, network: own, keys: new Set<string>() });
+      hosts.set(origin, exchanges);
+      return exchanges;
+    },
+    destroy: () => Promise.all([...hosts.values()].map((each) => each.destroy())).then(() => {}),
+  };
+}
+
+export interface FileDependencies {
+  readonly described: Described;
+  readonly job: Job & { readonly result: NonNullable<Job['result']> };
+  readonly base: URL;
+  readonly documents: JobDocuments;
+  readonly send: SendDescribed;
+  readonly fileHosts: ReturnType<typeof createFileHosts>;
+  readonly reading: Pick<PageOptions, 'maxPageBytes' | 'createGunzip' | 'sleep'>;
+}
+
+/** The jobs whose files a client remembers, so that each of them needs no poll of its own. */
+const maxRemembered = 32;
+
+/** Asks for the job, and lists the files of its result. @throws CursorRejectedError if there are none */
+async function listFiles(
+  { job, base, documents }: FileDependencies,
+  request: PageRequest,
+  options: FetchOptions,
+): Promise<Files> {
+  const { result } = job;
+  const polled = await documents.pollDocument(request, options);
+  const polledText = (path: string) => textsAt(polled.json, path)?.[0];
+  const hasFiles = result.request === undefined || hasItems(job);
+  const document = hasFiles ? polled : await documents.resultDocument({ ...request, polled: polledText }, options);
+  const places = textsAt(document.json, result.at);
+  if (places === undefined || places.length === 0) {
+    throw missing(document.context, 'the job is over, and it has no file at api.job.result.at');
+  }
+  return { places, digest: digestOf(places.map((place) => pathOf(place, document, base))) };
+}
+
+export function createResultFiles(deps: FileDependencies) {
+  const { described, job, base, send, fileHosts, reading } = deps;
+  const { result } = job;
+  const api: Description = { ...described.api, next: { from: 'none' }, last: undefined };
+  const remembered = new Map<string, Promise<Files>>();
+
+  function filesOf(request: PageRequest, options: FetchOptions): Promise<Files> {
+    const { job: id = '' } = request;
+    const listed = remembered.get(id) ?? listFiles(deps, request, options);
+    remembered.delete(id);
+    remembered.set(id, listed);
+    listed.catch(() => remembered.delete(id));
+    for (const oldest of [...remembered.keys()].slice(0, -maxRemembered)) remembered.delete(oldest);
+    return listed;
+  }
+
+  /** The file, received as a page. */
+  async function receive(
+    exchange: Exchange,
+    response: Response,
+    page: RequestedPage,
+    { sink }: FetchOptions,
+  ): Promise<Received> {
+    assertFile(exchange.context, response, result.hosts === undefined);
+    const createCheck = await described.pageCheck();
+    const file = { compression: result.compression };
+    const options = { ...reading, sink, createCheck, file, compression: true, reactionToPage: () => 'page' as const };
+    return await receivePage(exchange, response, { ...page, size: undefined }, options);
+  }
+
+  /** Downloads a file from the service, with its credentials. */
+  function fromService(request: PageRequest, options: FetchOptions, place: string): Promise<Received> {
+    const first = { ...request, cursor: null };
+    const isItem = hasItems(job);
+    const template = { method: 'GET', ...result.request } as Description['request'];
+    const own = { ...described, api: isItem ? { ...api, request: template } : api };
+    const url = isItem ? undefined : assertAllowed(place, base, result.hosts);
+    const path = url && { path: `${url.pathname}${url.search}` };
+    return send(own, { ...first, item: place }, { signal: options.signal, ...path }, ({ answer, page, exchange }) =>
+      receive(exchange, answer.response, page, options),
+    );
+  }
+
+  /** Downloads a file from another host. */
+  async function fromHost({ label }: PageRequest, options: FetchOptions, place: string): Promise<Received> {
+    const requested = assertAllowed(place, base, result.hosts);
+    using exchange = fileHosts.exchangesWith(requested).begin(label, options.signal);
+    const headers = { accept: '*/*', 'accept-encoding': 'identity' };
+    const response = await exchange.send({ method: 'GET', path: `${requested.pathname}${requested.search}`, headers });
+    const page = { requested, isFirst: true, mayBeGone: false, sent: undefined, size: undefined };
+    return await receive(exchange, response, { ...page, api: { ...api, when: undefined } }, options);
+  }
+
+  return async function fetchFile(request: PageRequest, options: FetchOptions): Promise<Received> {
+    const isRemembered = remembered.has(request.job ?? '');
+    const files = await filesOf(request, options);
+    const number = numberIn(request.cursor, files);
+    const next = number === files.places.length ? null : cursorOf(number + 1, files);
+    options.onNextCursor?.(next);
+    try {
+      const download = result.hosts === undefined ? fromService : fromHost;
+      const received = await download(request, options, files.places[number - 1] ?? '');
+      return received.kind === 'page' ? { ...received, nextCursor: next } : received;
+    } catch (error) {
+      if (!(error instanceof MissingFile)) throw error;
+      remembered.delete(request.job ?? '');
+      // The URL may have expired since the job was asked for it.
+      if (isRemembered) return await fetchFile(request, { sink: options.sink, signal: options.signal });
+      throw error;
+    }
+  };
+}
+
+/** The file does not exist, or its URL has expired. */
+class MissingFile extends ExportError {}
+
+const missing = ({ label }: ErrorContext, problem: string): ExportError =>
+  new MissingFile('CursorRejectedError', `The result of the job is missing for ${label}: ${problem}`);
+
+/** The place of a file in the list: `2 of 3`, and which list it is. */
+const cursorOf = (number: number, { places, digest }: Files): Cursor =>
+  asCursor(`${number} of ${places.length} ${digest}`);
+
+/** @throws CursorRejectedError if the place is that of another list */
+function numberIn(cursor: Cursor | null, files: Files): number {
+  if (cursor === null) return 1;
+  const number = Number.parseInt(cursor, 10);
+  if (cursor === cursorOf(number, files)) return number;
+  const message =
+    'The result of the job has other files than those that were exported so far. The chain starts over with the same job';
+  throw new ExportError('CursorRejectedError', message, { isOtherResult: true });
+}
+
+const digestOf = (paths: readonly string[]): string =>
+  createHash('sha256').update(JSON.stringify(paths)).digest('hex').slice(0, 16);
+
+function pathOf(place: string, { context }: JobDocument, base: URL): string {
+  const url = URL.parse(place, base.href);
+  if (url === null) throw missing(context, 'what is at api.job.result.at is no URL');
+  return `${url.host}${url.pathname}`;
+}
+
+/** @throws ConfigurationError if the host may not be asked */
+function assertAllowed(place: string, base: URL, hosts: readonly string[] | undefined): URL {
+  const url = URL.parse(place, base.href) as URL;
+  const host = hostOf(url, new Set());
+  if (hosts === undefined) {
+    if (url.origin === base.origin) return url;
+    const remedy = `If it belongs to the vendor, set it in api.job.result.hosts: it gets no credentials then`;
+    throw new ExportError(
+      'ConfigurationError',
+      `The result of the job is on ${host}, not on that of baseUrl. ${remedy}`,
+    );
+  }
+  const isListed = hosts.some((each) => (each.startsWith('*.') ? url.host.endsWith(each.slice(1)) : url.host === each));
+  if (!isListed) {
+    throw new ExportError(
+      'ConfigurationError',
+      `The result of the job is on ${host}, which api.job.result.hosts does not list. Add it if it belongs to the vendor`,
+    );
+  }
+  const isEncrypted = url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+  if (isEncrypted && url.username === '' && url.password === '') return url;
+  throw new ExportError(
+    'ConfigurationError',
+    `The URL of the result on ${host} is not https, or has a user. It is not requested`,
+  );
+}
+
+/** @throws MissingFile if the URL has expired; the error of any other response that is no file */
+function assertFile(context: ErrorContext, { statusCode: status, headers }: Response, isOwn: boolean): void {
+  if (status === 200) return;
+  const message = `${context.server.name} responded with ${status} for ${context.label}`;
+  if (status === 404 || status === 410 || (status === 403 && !isOwn))
+    throw missing(context, `its host responded with ${status}`);
+  const header = (name: string) => [headers[name]].flat()[0];
+  const throttling = throttlingInHead({ status, header }, Date.now);
+  if (throttling !== undefined) {
+    const seconds = throttling.seconds ?? 60;
+    throw failure(
+      context,
+      'ServiceThrottledError',
+      message,
+      isOwn ? { retryAfterSeconds: seconds } : { parkSeconds: seconds },
+    );
+  }
+  if (status === 401 || status === 403) {
+    throw failure(context, 'ConfigurationError', `${message}: the credentials of the service are not accepted there`);
+  }
+  if (status === 408 || status >= 500) throw failure(context, 'ServiceUnavailableError', message);
+  const isRedirect = status >= 300 && status < 400;
+  throw failure(context, 'RequestRejectedError', `${message}${isRedirect ? ': redirects are not followed' : ''}`);
+}

@@ -1,0 +1,307 @@
+/** The rules of report jobs: what is created, asked for and exported, whatever happens in between. */
+
+import { describe, expect, it } from 'vitest';
+import type { Description } from '../../../lib/service/api/description.ts';
+import { manifestsIn } from '../../support/export/export-bench.ts';
+import { completed, failed, reportIds, startJobs } from '../../support/service/job-bench.ts';
+import { type JobVendor, jobVendors, signature } from '../../support/service/job-vendors.ts';
+
+const vendorOf = (file: string) => jobVendors.find((each) => each.file === file) as JobVendor;
+const withFiles = vendorOf('amazon-reports.json');
+const walked = vendorOf('salesforce-bulk-query.json');
+const listed = vendorOf('fhir-export.json');
+const all = ['a', 'b', 'c', 'd', 'e'];
+
+const isCreation = ({ method }: { readonly method: string }): boolean => method === 'POST';
+
+/** Ends the process at the nth call of `moment`. */
+function endingAt(moment: string, nth = 1): { crash: (at: string) => void; restart: () => void } {
+  let calls = 0;
+  let isOver = false;
+  return {
+    crash(at: string) {
+      if (isOver) throw new Error('the process is over');
+      if (at === moment) calls += 1;
+      if (at === moment && calls === nth) {
+        isOver = true;
+        throw new Error('the process is over');
+      }
+    },
+    restart() {
+      isOver = false;
+      calls = Number.POSITIVE_INFINITY;
+    },
+  };
+}
+
+describe('waiting', () => {
+  it('costs no request, and no consecutive wait, until the next poll is due', async () => {
+    await using jobs = await startJobs(walked, { bench: { limits: { maxConsecutiveWaits: 0 } } });
+    jobs.vendor.world.waits = 20;
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    const polls = jobs.vendor.received.filter(({ path }) => path.endsWith('/query/7f3a-1'));
+    expect(polls).toHaveLength(21);
+    // Every 30 seconds, in the Wait state.
+    expect(jobs.bench.slept.filter((ms) => ms > 0)).toEqual(Array.from({ length: 21 }, () => 30_000));
+  });
+
+  it('is announced with the job, its status, and since when', async () => {
+    await using jobs = await startJobs(walked);
+    await jobs.bench.start();
+    const events = jobs.bench.events.filter(({ event }) => event === 'waiting-for-job');
+    const statusSince = '2026-11-20T02:00:00Z';
+    const about = { job: '7f3a-1', seconds: 30 };
+    expect(events).toMatchObject([
+      { ...about, status: 'created', statusSince },
+      { ...about, status: 'InProgress', statusSince: '2026-11-20T02:00:30Z' },
+      { ...about, status: 'InProgress', statusSince: '2026-11-20T02:00:30Z' },
+    ]);
+  });
+
+  it('ends after api.job.poll.within, and the next start polls once more before it creates another', async () => {
+    await using jobs = await startJobs(walked);
+    jobs.vendor.world.waits = Number.POSITIVE_INFINITY;
+    const { error, message } = failed(await jobs.bench.start());
+    expect({ error, message }).toMatchObject({
+      error: 'RequestRejectedError',
+      message: expect.stringMatching(/^Report job 7f3a-1 has the status InProgress 360 minutes after it was created/),
+    });
+    jobs.vendor.world.waits = 0;
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
+  it('lets the run of an ended process go on with its job, and with its period', async () => {
+    const end = endingAt('after the job is recorded', 2);
+    await using jobs = await startJobs(walked, { bench: { crash: end.crash } });
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.bench.advance(3_600_000);
+    const { run } = await jobs.bench.state().then(({ active }) => ({ run: active?.run }));
+    expect(completed(await jobs.bench.start())).toMatchObject({ run, reports: 5 });
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
+  it('is for as long as the service asks, if that is longer', async () => {
+    await using jobs = await startJobs(listed);
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.bench.slept).toEqual([30_000, 120_000, 120_000]);
+  });
+});
+
+describe('the creation of a job', () => {
+  it.each([
+    ['before the job is recorded', 1, 1],
+    // The request was sent, and its response is lost.
+    ['before the job is recorded', 2, 2],
+    ['after the job is recorded', 2, 1],
+    ['before the job is recorded', 3, 1],
+    ['before the page is stored', 1, 1],
+    ['after the page is stored', 1, 1],
+    ['after the page is logged', 1, 1],
+  ])('survives an end of the process %s (call %i)', async (moment, nth, created) => {
+    const end = endingAt(moment, nth);
+    await using jobs = await startJobs(listed, { bench: { crash: end.crash } });
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.reconnect();
+    const { manifest } = completed(await jobs.bench.start());
+    expect(reportIds(jobs.bench, manifest)).toEqual(all);
+    expect(manifestsIn(jobs.bench)).toHaveLength(1);
+    const creations = jobs.vendor.received.filter(({ path }) => path.includes('/$export?'));
+    expect(creations).toHaveLength(created);
+  });
+
+  it('is repeated ten minutes after a request without a response, and not before', async () => {
+    let lost = 0;
+    await using jobs = await startJobs(walked, {
+      fault: (asked) => (isCreation(asked) && (lost += 1) <= 2 ? 'lost' : undefined),
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.received.filter(isCreation)).toHaveLength(3);
+    expect(jobs.bench.slept.reduce((sum, ms) => sum + ms)).toBeGreaterThan(1_200_000);
+  });
+
+  it('is given up after six requests without a response', async () => {
+    await using jobs = await startJobs(walked, { fault: (asked) => (isCreation(asked) ? 'lost' : undefined) });
+    expect(failed(await jobs.bench.start()).message).toMatch(/^6 requests to create a report job had no response/);
+    expect(jobs.vendor.received.filter(isCreation)).toHaveLength(6);
+  });
+
+  it.each([
+    ['it waits for a Retry-After', { status: 429, headers: { 'retry-after': '7' } }, 1],
+    ['it is refused', { status: 400, body: { message: 'no' } }, 2],
+  ])('has created nothing if %s', async (_, reply, starts) => {
+    let refusals = 1;
+    await using jobs = await startJobs(walked, {
+      fault: (asked) => (isCreation(asked) && (refusals -= 1) >= 0 ? reply : undefined),
+    });
+    if (starts === 2) failed(await jobs.bench.start());
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(1);
+    expect(jobs.bench.slept.every((ms) => ms < 600_000)).toBe(true);
+  });
+
+  it('adopts the job that the service has of the same request', async () => {
+    const end = endingAt('before the job is recorded', 2);
+    await using jobs = await startJobs(vendorOf('amazon-ads-report.json'), { bench: { crash: end.crash } });
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.received.filter(isCreation)).toHaveLength(2);
+    expect(jobs.vendor.created()).toBe(1);
+  });
+});
+
+describe('a job', () => {
+  it('that the service does not know yet is waited for, for five minutes', async () => {
+    let unknown = 4;
+    const isPoll = ({ path }: { readonly path: string }) => path.endsWith('/query/7f3a-1');
+    await using jobs = await startJobs(walked, {
+      fault: (_, asked) => (isPoll(asked) && (unknown -= 1) >= 0 ? { status: 404 } : undefined),
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
+  it('that the service does not know any more is replaced by another one', async () => {
+    await using jobs = await startJobs(walked, {
+      fault: (_, { path }) => (path.endsWith('/query/7f3a-1') ? { status: 410 } : undefined),
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(2);
+  });
+
+  it('that is over without a result is polled again, and then replaced by another one', async () => {
+    await using jobs = await startJobs(walked, {
+      fault: (_, { path }) => (path.includes('/7f3a-1/results') ? { status: 404 } : undefined),
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(2);
+    const results = jobs.vendor.received.filter(({ path }) => path.includes('/7f3a-1/results'));
+    expect(results).toHaveLength(2);
+  });
+
+  it('selects the reports until the run began, so that the watermark skips none', async () => {
+    await using jobs = await startJobs(walked, { settings: {} });
+    const late = Date.UTC(2026, 10, 20, 2, 0, 45);
+    jobs.vendor.world.rows.push({ id: 'f', at: late });
+    const first = completed(await jobs.bench.start());
+    expect(first).toMatchObject({ reports: 5, watermark: '2026-11-20T02:00:00Z' });
+    const second = completed(await jobs.bench.start());
+    expect(reportIds(jobs.bench, second.manifest)).toEqual(['f']);
+  });
+
+  it('is for one slice of the period, and others go on while it is not over', async () => {
+    await using jobs = await startJobs(withFiles, {
+      settings: { slices: { parallel: 2, length: 7 * 86_400_000 } },
+    });
+    const first = jobs.vendor.world.poll;
+    Object.assign(jobs.vendor.world, {
+      poll(id: string) {
+        const polled = first(id);
+        // The first one takes longer than all others.
+        const isSlow = id === '7f3a-1' && jobs.vendor.created() < 4;
+        return polled && { ...polled, state: isSlow ? 'waiting' : polled.state };
+      },
+    });
+    const { manifest } = completed(await jobs.bench.start());
+    expect(reportIds(jobs.bench, manifest)).toEqual(all);
+    expect(jobs.vendor.created()).toBe(4);
+    const exported = jobs.bench.events.flatMap((each) => (each.event === 'page-exported' ? [each.slice] : []));
+    expect(exported.at(-1)).toBe(1);
+  });
+
+  it('costs nothing without one: no read of a record', async () => {
+    await using jobs = await startJobs(walked);
+    const reads: string[] = [];
+    Object.assign(jobs.bench.deps.log, { job: (name: string) => reads.push(name) });
+    Object.assign(jobs.bench.deps, { definition: { ...jobs.definition, job: undefined } });
+    await jobs.bench.start();
+    expect(reads).toEqual([]);
+  });
+});
+
+describe('the files of a result', () => {
+  it('are the same list after an end of the process in between', async () => {
+    const end = endingAt('after the page is logged');
+    await using jobs = await startJobs(listed, { bench: { crash: end.crash } });
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.reconnect();
+    const result = completed(await jobs.bench.start());
+    expect(result).toMatchObject({ pages: 2, reports: 5 });
+    expect(reportIds(jobs.bench, result.manifest)).toEqual(all);
+    // Its URLs are not stored: it was asked again.
+    const polls = jobs.vendor.received.filter(({ path }) => path.includes('_jobId=7f3a-1'));
+    expect(polls).toHaveLength(5);
+  });
+
+  it('start over with the same job if they are others', async () => {
+    const end = endingAt('after the page is logged');
+    await using jobs = await startJobs(listed, { bench: { crash: end.crash } });
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.reconnect();
+    // One report less in the first file: another number of files.
+    const [job] = jobs.vendor.world.jobs.values();
+    Object.assign(job ?? {}, { rows: job?.rows.slice(0, 1) });
+    const { manifest } = completed(await jobs.bench.start());
+    expect(reportIds(jobs.bench, manifest)).toEqual(['a']);
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
+  it.each([403, 404, 410])('are asked for again if a URL answers %i', async (status) => {
+    let expired = 1;
+    await using jobs = await startJobs(withFiles, {
+      fault: (_, { at }) => (at === 'files' && (expired -= 1) >= 0 ? { status } : undefined),
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
+  it('hold back only their own chain with a Retry-After', async () => {
+    let busy = 1;
+    await using jobs = await startJobs(withFiles, {
+      fault: (_, { at }) =>
+        at === 'files' && (busy -= 1) >= 0 ? { status: 503, headers: { 'retry-after': '45' } } : undefined,
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.bench.slept).toContain(45_000);
+    expect(jobs.bench.events.map(({ event }) => event)).not.toContain('service-asked-to-wait');
+  });
+
+  it('are not requested from a host that is not listed, or by a redirect', async () => {
+    const onOtherHost = (api: Description): Description => ({
+      ...api,
+      job: api.job && { ...api.job, result: api.job.result && { ...api.job.result, hosts: ['files.example.com'] } },
+    });
+    await using jobs = await startJobs(withFiles, { change: onOtherHost });
+    expect(failed(await jobs.bench.start())).toMatchObject({
+      error: 'ConfigurationError',
+      message: expect.stringContaining('which api.job.result.hosts does not list'),
+    });
+    expect(jobs.vendor.received.some(({ at }) => at === 'files')).toBe(false);
+  });
+
+  it('are not redirected', async () => {
+    await using jobs = await startJobs(withFiles, {
+      fault: (_, { at }) =>
+        at === 'files' ? { status: 302, headers: { location: 'https://files.example.com' } } : undefined,
+    });
+    expect(failed(await jobs.bench.start()).message).toContain('redirects are not followed');
+  });
+
+  it.each([
+    ['damaged gzip', Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4])],
+    ['an error in place of a table', 'a\tb\n1\t2\t3\n'],
+  ])('have URLs and contents in no message, event, state or key: %s', async (_, body) => {
+    await using jobs = await startJobs(withFiles, { fault: (__, { at }) => (at === 'files' ? { body } : undefined) });
+    const end = failed(await jobs.bench.start());
+    const state = await jobs.bench.state();
+    const record = await jobs.bench.log.job(jobs.definition.stateName, 1).read();
+    const shown = JSON.stringify([end, state, record, jobs.bench.events, [...jobs.bench.store.objects]]);
+    expect(end.error).toBe('ContractError');
+    for (const secret of [signature, '/files/', jobs.secret, '1\\t2']) expect(shown).not.toContain(secret);
+  });
+});
