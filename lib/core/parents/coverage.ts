@@ -64,10 +64,11 @@ function coveredLine(
     readonly run: Pick<Run, 'since'> & { readonly rules: Rules };
   },
 ): string | undefined {
-  const { covered } = parent;
-  const { isSinceNamed } = run.rules;
-  const leavesGap = isSinceNamed === true && epochMsOf(run.since) > epochMsOf(sinceOf(covered, run.rules));
-  const until = isWalked && !leavesGap && isLater(reached, covered) ? reached : covered;
+  const { covered, since = run.since } = parent;
+  const leavesGap = epochMsOf(since) > epochMsOf(sinceOf(covered, run.rules));
+  // With a slow clock, a run seems to end before its chain begins. Earlier children are not wanted.
+  const end = isLater(reached, since) ? reached : since;
+  const until = isWalked && !leavesGap && isLater(end, covered) ? end : covered;
   return until === undefined ? undefined : lineOf(parent, until);
 }
 

@@ -11,6 +11,7 @@ import { readParents } from '../parents/read-parents.ts';
 import { exportedParents } from '../parents/run-parents.ts';
 import type { DocumentReader } from '../storage/published-runs.ts';
 import type { StepDependencies } from '../ports.ts';
+import { contradictionOf } from '../start/contradiction.ts';
 import { updateOwnedRun } from './export-state.ts';
 
 type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'store' | 'reportReader'>;
@@ -29,6 +30,9 @@ export async function withPlan(
   if (parents === undefined || reportReader === undefined) {
     throw new Error(`The parents of run ${run.run} are not in the definition of export ${run.export}`);
   }
+  // Without parents, a run is complete at once. So its request is compared before.
+  const contradiction = contradictionOf(run, false, definition);
+  if (contradiction !== undefined) throw contradiction;
   const plan = await readParents({ store, reportReader }, parents, signal);
   const { lines, absent } = await withCoverage(store, run, state, plan.lines);
   const parts = await storeLines(store, run.export, lines);

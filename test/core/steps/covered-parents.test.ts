@@ -146,6 +146,17 @@ describe('the chain of a parent', () => {
     expect((await run(['a', 'b'])).begun).toEqual({ a: second, b: initial });
   });
 
+  it('begins no earlier than the first run, with a service whose clock is behind', async () => {
+    const { run, bench } = someExports();
+    const { fetch } = bench.deps.service;
+    const behind: ReportService = {
+      fetch: async (...request) => ({ ...(await fetch(...request)), serviceTime: '2026-10-01T00:00:00Z' as never }),
+    };
+    Object.assign(bench.deps, { service: behind });
+    await run(['a']);
+    expect((await run(['a'])).begun).toEqual({ a: initial });
+  });
+
   it('does not depend on the order of its further values in the settings', async () => {
     const ofOrder = (...names: readonly string[]) => ({
       ...parents,

@@ -15,7 +15,7 @@ import { startExports } from '../../../lib/operator/start-exports.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -286,6 +286,17 @@ describe('a run whose parents are the reports of another export', () => {
     const loop = { export: 'issues', run: active?.run ?? '', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
     const { execution = '' } = active ?? {};
     await expect(exportPage(bench.deps, { loop, execution })).rejects.toMatchObject({ name: 'PageConflictError' });
+  });
+
+  it('gets no plan if its request is no longer that of the settings, although a plan without parents needs none', async () => {
+    const { publish, withIssues, issues: bench } = someExports();
+    await publish([]);
+    await begin(bench.deps, 'execution-1');
+    const other = withIssues({ definition: { request: anExportRequest({ filter: { other: 1 } }) } });
+    const { run = '', execution = '' } = (await bench.state()).active ?? {};
+    const loop = { export: 'issues', run, executionNumber: 1, page: 1, iterations: 0, waits: 0 } as LoopState;
+    await expect(exportPage(other.deps, { loop, execution })).rejects.toMatchObject({ name: 'ConfigurationError' });
+    expect((await bench.state()).active?.parents?.parts).toBeUndefined();
   });
 
   it('is refused if pages of the other export were changed, or their description was', async () => {
