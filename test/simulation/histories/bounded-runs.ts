@@ -1,7 +1,7 @@
 /** Operators start bounded runs beside the scheduled ones, and again, and complete what they have begun. */
 
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import type { ObservedExport } from '../invariants/observations.ts';
+import type { Completion, ObservedExport } from '../invariants/observations.ts';
 import type { FaultKind } from '../world/faults.ts';
 import type { World } from '../world/world.ts';
 import { operatorMoments, type Scenario } from './scenario.ts';
@@ -26,11 +26,13 @@ export function scheduleBoundedRuns(
     name,
     label,
     stepFunctions,
-    scenario: { service },
+    scenario: { service, settings, reports },
   }: Pick<ObservedExport, 'name' | 'label' | 'stepFunctions' | 'scenario'>,
+  completions: readonly Completion[],
 ): void {
   const { start, faultsEndAt, deployment } = scenario;
-  if (!deployment.hasUpperBound) return;
+  scheduleChildren(world, scenario, { name, label, stepFunctions, listName: settings.parents?.export }, completions);
+  if (!deployment.hasUpperBound || reports.listed !== undefined) return;
   const { time } = world;
   /** The first input with each bounds, in the order in which they were started. */
   const started = new Map<string, BoundedInput>();
@@ -58,7 +60,7 @@ export function scheduleBoundedRuns(
         until: instantOf(since + rng.pick([4, 6, 12]) * hour + rng.pick([0, 0, 7_000])),
         ...(rng.chance(0.6) ? { parallel: Math.min(rng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4) } : {}),
         // Parents are slices without a length.
-        ...(rng.chance(0.3) && deployment.hasParents !== true ? { slice: rng.pick(['PT1H', 'PT2H']) } : {}),
+        ...(rng.chance(0.3) && deployment.parents === undefined ? { slice: rng.pick(['PT1H', 'PT2H']) } : {}),
       };
       const flags = kind === 'bounded-restart' ? { restart: true } : { again: kind === 'bounded-start-again' };
       time.after(at + rng.between(0, withinMs) - time.now(), () => startNow(execution, input, flags));
@@ -69,6 +71,50 @@ export function scheduleBoundedRuns(
     time.after(faultsEndAt + minutes * minute - time.now(), () => {
       [...started.values()].forEach((input, index) =>
         startNow(`${label}-bounded-${index}-completed-${attempt}`, { ...input, slice: undefined }, {}),
+      );
+    }),
+  );
+}
+
+/** Operators start the children of one run, and again, and complete what they have begun. */
+function scheduleChildren(
+  world: World,
+  scenario: Parameters<typeof scheduleBoundedRuns>[1],
+  {
+    name,
+    label,
+    stepFunctions,
+    listName,
+  }: Pick<ObservedExport, 'name' | 'label' | 'stepFunctions'> & { readonly listName: string | undefined },
+  completions: readonly Completion[],
+): void {
+  const { time } = world;
+  if (listName === undefined) return;
+  const started = new Set<string>();
+  const startNow = (execution: string, input: object) => {
+    const all = { export: name, ...input };
+    world.log('operator', () => `starts ${execution} with ${JSON.stringify(all)}`);
+    stepFunctions.start(execution, all);
+  };
+  for (const { name: moment, at, withinMs } of operatorMoments(scenario, {
+    everyMs: 40 * minute,
+    withinMs: 40 * minute,
+  })) {
+    const execution = `${label}-children-${moment}`;
+    if (!world.injectFault('children-start', execution)) continue;
+    const rng = world.rng(execution);
+    time.after(at + rng.between(0, withinMs) - time.now(), () => {
+      const runs = completions.filter(({ stateName, isPublished }) => stateName === listName && isPublished);
+      if (runs.length === 0) return;
+      const { run: parents } = rng.pick(runs.slice(-3));
+      started.add(parents);
+      startNow(execution, { parents, ...rng.pick([{}, {}, { again: true }, { restart: true }]) });
+    });
+  }
+  [150, 210, 270, 330].forEach((minutes, attempt) =>
+    time.after(scenario.faultsEndAt + minutes * minute - time.now(), () => {
+      [...started].forEach((parents, index) =>
+        startNow(`${label}-children-${index}-completed-${attempt}`, { parents }),
       );
     }),
   );

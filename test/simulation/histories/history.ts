@@ -30,7 +30,14 @@ import { createWorld, type Fault, type Violation, type World } from '../world/wo
 import { createAbandon } from './abandon.ts';
 import { scheduleBoundedRuns } from './bounded-runs.ts';
 import { createDaysScenario } from './days.ts';
-import { type ExportInput, type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import {
+  type ExportInput,
+  type Crowd,
+  createScenario,
+  type ExportScenario,
+  listName,
+  type Scenario,
+} from './scenario.ts';
 import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
 import { scheduleStarts } from './starts.ts';
@@ -105,7 +112,9 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       [...exports.values()].map((each) => [each, scheduleStarts(world, scenario, each, abandon)] as const),
     ),
   );
-  for (const observed of all) scheduleBoundedRuns(world, scenario, observed);
+  for (const { exports, checks } of deployments) {
+    for (const observed of exports.values()) scheduleBoundedRuns(world, scenario, observed, checks.completions);
+  }
 
   const eventLimit = maxEvents * all.length;
   await world.time.run({
@@ -326,9 +335,10 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
 
 const dateUnitOf = ({ hasDays }: Scenario['deployment']): number => (hasDays ? 86_400_000 : 1_000);
 
+/** The list of parents is always published. */
 const withOtherEmptyRuns = ({ publishEmptyRuns = true, ...input }: ExportInput): ExportInput => ({
   ...input,
-  publishEmptyRuns: !publishEmptyRuns,
+  publishEmptyRuns: !publishEmptyRuns || input.name === listName,
 });
 
 /** The functions and the state machine that all exports share. */
@@ -385,12 +395,14 @@ function observeExport(
   { checks, observations }: { readonly checks: WriteChecks; readonly observations: Observations },
 ): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil' | 'requestMark'> {
   const { name } = scenario.settings;
+  const { skewMs } = scenario.service;
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),
     redatingRng: world.rng(`dates of reports of ${label}`),
     leavingRng: world.rng(`leaving reports of ${label}`),
     parentsRng: world.rng(`parents of reports of ${label}`),
     ...scenario.reports,
+    listed: scenario.reports.listed?.map(({ id, from, until }) => ({ id, from: from + skewMs, until: until + skewMs })),
     intervalMs: scenario.intervalMs,
     from: start + scenario.service.skewMs,
     until: faultsEndAt + 3_600_000 + scenario.service.skewMs,
@@ -411,6 +423,7 @@ function observeExport(
     counts: deployment.counts === true,
     missingParents: scenario.missingParents ?? [],
     needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
+    listsAll: scenario.reports.listed !== undefined,
     dateUnitMs: dateUnitOf(deployment),
     onProof: (process, at, earlier) => checkProof(observations, { service }, process, at, earlier),
     // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
@@ -427,7 +440,9 @@ function observeExport(
         : stepFunctions.executions.filter(({ input }) => exportOf(input) === name);
     },
   };
-  const expected = ofListedParents(timeline, scenario.settings.parents?.values);
+  const { values, export: list } = scenario.settings.parents ?? {};
+  const isListed = (parent: string) => values?.includes(parent) ?? parent !== 'not listed';
+  const expected = values === undefined && list === undefined ? timeline : ofListedParents(timeline, isListed);
   const skipped = new Set<string>();
   return { name, label, scenario, service, timeline: expected, stepFunctions: own, announcedRuns, skipped };
 }

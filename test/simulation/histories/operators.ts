@@ -11,8 +11,10 @@ import {
   type Observations,
   type ObservedExport,
   pageMetadataOf,
+  parentsOf,
   partitionOf,
   type StateItem,
+  stateNameOf,
   stateSortKey,
 } from '../invariants/observations.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
@@ -111,8 +113,8 @@ export function createOperators(observations: Observations, faultsEndAt: number)
   /** The name of the state whose active run has failed. */
   const stateOfFailed = ({ name }: ObservedExport, failed: SimulatedExecution) => {
     const [, failedRun = ''] = /(\d{8}T\d{6}Z-[0-9a-f]{12})/.exec(failed.cause ?? '') ?? [];
-    const { since, until, bounded } = observations.runs.get(failedRun) ?? {};
-    const stateName = bounded ? `${name}/${since}/${until}` : name;
+    const active = observations.runs.get(failedRun);
+    const stateName = active === undefined ? name : stateNameOf(active);
     const stored = observations.dynamoDb().item(partitionOf(name), stateSortKey(stateName));
     const run = stored && recordOf<StateItem>(stored).active?.run;
     return run === undefined || run !== failedRun ? undefined : { stateName, run };
@@ -125,12 +127,15 @@ export function createOperators(observations: Observations, faultsEndAt: number)
 
   /** Too many parents were gone, or one always fails. */
   const correctParents = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
-    const { stateName } = stateOfFailed(observed, failed) ?? {};
-    if (stateName === undefined) return;
-    if (failed.cause?.includes('when.gone') === true)
-      return start(observed, execution, { export: stateName, restart: true });
+    const { stateName, run } = stateOfFailed(observed, failed) ?? {};
+    if (stateName === undefined || run === undefined) return;
+    if (failed.cause?.includes('when.gone') === true) {
+      // A new run would have the same parents, if the start has named theirs.
+      if (!stateName.includes('/parents/')) start(observed, execution, { export: stateName, restart: true });
+      return;
+    }
     const [, number] = /of parent (\d+) of run/.exec(failed.cause ?? '') ?? [];
-    const parent = observed.scenario.settings.parents?.values?.[Number(number) - 1];
+    const parent = parentsOf(observations, observed, run)[Number(number) - 1];
     const isFailing = observed.scenario.missingParents?.some(
       ({ kind, parents }) => kind === 'failing' && parents.includes(parent ?? ''),
     );

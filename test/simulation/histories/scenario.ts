@@ -50,8 +50,8 @@ export interface DeploymentScenario {
   readonly counts?: boolean | undefined;
   /** Whether requests have days instead of seconds: of an API with links. */
   readonly hasDays?: boolean;
-  /** Whether each export has parents. */
-  readonly hasParents?: boolean | undefined;
+  /** Whether each export has parents: a list of values, or the reports of the export `parents`, which has none. */
+  readonly parents?: 'values' | 'export' | undefined;
   /** Named by the settings; undefined: learnt from the first run. */
   readonly rootElement?: string | undefined;
   readonly cursorIn: 'query' | 'body';
@@ -126,9 +126,19 @@ export interface ExportScenario {
     readonly leaving?: boolean;
     /** The parents that have reports, if requests have parents. */
     readonly parents?: readonly [string, ...string[]] | undefined;
+    /** All reports, of an export whose reports are parents: its requests have no `since`. */
+    readonly listed?: readonly ListedParent[] | undefined;
   };
   /** What requests for some of the parents are answered with for a time. */
   readonly missingParents?: readonly MissingParents[];
+}
+
+/** A parent while it is in the list. */
+export interface ListedParent {
+  /** Empty: the report has none. */
+  readonly id: string;
+  readonly from: number;
+  readonly until: number;
 }
 
 export interface MissingParents {
@@ -161,13 +171,31 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     inSlices(createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`)),
   );
   const api = drawApi(seed, [...contractExports, ...otherContractExports]);
-  const hasParents = api !== undefined && createRng(seed, 'parents').chance(0.3);
   const counts = api !== undefined && api !== 'link' && createRng(seed, 'counted pages').chance(0.4);
+  // Counted pages need dates, which a full list does not have.
+  const parents = api === undefined ? undefined : drawParents(seed, counts || crowd !== undefined || hasOther);
   const ofApi = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
   const described = (each: ExportScenario) => (counts ? withCountedPages(seed, ofApi(each)) : ofApi(each));
-  const served = (each: ExportScenario) =>
-    hasParents ? addMissing(seed, addParents(seed, described(each), crowd), start, faultsEndAt) : described(each);
-  const exports = contractExports.map(served);
+  const list =
+    parents === 'export' && api !== undefined
+      ? createParentList(
+          seed,
+          api,
+          described(createExportScenario(seed, listName, pages, maxFunctionSkewMs, undefined)),
+          {
+            start,
+            faultsEndAt,
+          },
+        )
+      : undefined;
+  const served = (each: ExportScenario) => {
+    if (list !== undefined && api !== undefined)
+      return addExportedParents(seed, described(each), { list, api, faultsEndAt });
+    return parents === 'values'
+      ? addMissing(seed, addParents(seed, described(each), crowd), start, faultsEndAt)
+      : described(each);
+  };
+  const exports = [...(list === undefined ? [] : [list]), ...contractExports.map(served)];
   const otherExports = otherContractExports.map(served);
   const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
   const partsRng = createRng(seed, 'parts');
@@ -193,12 +221,12 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     deployment: {
       ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
       // Pages are decompressed in threads, which virtual time does not wait for.
-      ...(counts ? { compresses: false } : {}),
+      ...(counts || parents === 'export' ? { compresses: false } : {}),
       describedApi: api,
       endStatus: api === undefined || counts ? undefined : drawEndStatus(seed),
       counts,
       hasUpperBound,
-      hasParents,
+      parents,
       rootElement: api !== 'json body' && createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
     },
   };
@@ -208,8 +236,15 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
 function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi | undefined {
   const rng = createRng(seed, 'described API');
   const isContract = exports.some(({ settings }) => settings.format !== 'XML');
-  if (!rng.chance(0.35) || isContract) return undefined;
+  if (!rng.chance(0.5) || isContract) return undefined;
   return rng.pick(['link', 'xml body', 'json body']);
+}
+
+/** Its own generator. With another deployment of the same prefix, the newest list may be that of the other. */
+function drawParents(seed: string, isShared: boolean): DeploymentScenario['parents'] {
+  const rng = createRng(seed, 'parents');
+  if (rng.chance(0.3)) return 'values';
+  return rng.chance(0.8) && !isShared ? 'export' : undefined;
 }
 
 /** Its own generator, too. */
@@ -284,6 +319,87 @@ function addMissing(seed: string, scenario: ExportScenario, start: number, fault
   if (rng.chance(0.3)) missing.push({ kind: 'gone', parents: values, ...during(faultsEndAt) });
   if (rng.chance(0.4)) missing.push({ kind: 'failing', parents: [rng.pick(values)], ...during(faultsEndAt) });
   return { ...scenario, missingParents: missing };
+}
+
+/** The export whose reports are the parents. */
+export const listName = 'parents';
+const listedIds = ['open', 'a/b', 'f\u00fcr sp\u00e4ter', 'closed', 'e', 'f'];
+
+/** A full list of parents, of which some are removed, for good or for a time. One may lack its ID for a time. */
+function createParentList(
+  seed: string,
+  api: DescribedApi,
+  scenario: ExportScenario,
+  { start, faultsEndAt }: Pick<Scenario, 'start' | 'faultsEndAt'>,
+): ExportScenario {
+  const rng = createRng(seed, 'list of parents');
+  const moment = () => Math.floor(start + rng.between(0, faultsEndAt - start));
+  const listed = listedIds.slice(0, rng.pick([1, 2, 3, 4, 6])).flatMap((id, index): readonly ListedParent[] => {
+    const isThere = index === 0 || rng.chance(0.8);
+    const from = isThere ? Number.NEGATIVE_INFINITY : moment();
+    if (rng.chance(0.4)) return [{ id, from, until: Number.POSITIVE_INFINITY }];
+    const until = Math.max(from, moment());
+    const again = Math.floor(until + rng.between(1, 120) * minute);
+    const isBack = index === 0 || rng.chance(0.7);
+    return [{ id, from, until }, ...(isBack ? [{ id, from: again, until: Number.POSITIVE_INFINITY }] : [])];
+  });
+  const from = moment();
+  const bad = { id: '', from, until: Math.min(Math.floor(from + rng.between(1, 90) * minute), faultsEndAt) };
+  const { size } = scenario.input;
+  const request =
+    api === 'link' ? { query: { size: '{size}' } } : { body: { format: 'ANY', container: 'NONE', size: '{size}' } };
+  const input: ExportInput = {
+    ...scenario.input,
+    since: {},
+    filter: {},
+    size: size ?? scenario.service.pageSize,
+    publishEmptyRuns: true,
+    expect: undefined,
+    api: { request },
+  };
+  return {
+    ...scenario,
+    input,
+    settings: { ...exportSettingsSchema.parse(input), format: scenario.settings.format },
+    reports: { ...scenario.reports, listed: rng.chance(0.3) ? [...listed, bad] : listed },
+  };
+}
+
+/** The children of what is in the list. Most requests for a parent that is not are refused. */
+function addExportedParents(
+  seed: string,
+  scenario: ExportScenario,
+  {
+    list,
+    api,
+    faultsEndAt,
+  }: { readonly list: ExportScenario; readonly api: DescribedApi; readonly faultsEndAt: number },
+): ExportScenario {
+  const { input, settings, reports } = scenario;
+  const rng = createRng(seed, `parents of ${settings.name}`);
+  const slices = { parallel: rng.pick([1, 2, 3]) };
+  const parents = { export: listName, id: api === 'json body' ? '/id' : '/@id' };
+  const listed = (list.reports.listed ?? []).filter(({ id }) => id !== '');
+  const ids = [...new Set(listed.map(({ id }) => id))];
+  const [most = '', ...others] = ids;
+  const gone = listed.flatMap(({ id, until }): readonly MissingParents[] => {
+    const next = listed.find((other) => other.id === id && other.from >= until);
+    const isRefused = Number.isFinite(until) && rng.chance(0.7);
+    return isRefused
+      ? [{ kind: 'gone', parents: [id], from: until, until: next?.from ?? Number.POSITIVE_INFINITY }]
+      : [];
+  });
+  const from = faultsEndAt - rng.between(1, 4) * hour;
+  const failing: readonly MissingParents[] = rng.chance(0.3)
+    ? [{ kind: 'failing', parents: [rng.pick(ids)], from, until: faultsEndAt }]
+    : [];
+  return {
+    ...scenario,
+    input: { ...input, slices, parents },
+    settings: { ...settings, slices, parents },
+    reports: { ...reports, parents: [most, ...others, 'not listed'] },
+    missingParents: [...gone, ...failing],
+  };
 }
 
 const lengths = { PT17M: 17 * minute, PT30M: 30 * minute, PT1H: hour, PT3H: 3 * hour, PT7H: 7 * hour } as const;

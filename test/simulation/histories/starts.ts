@@ -48,18 +48,23 @@ export function scheduleStarts(
       startAt(dueMoment, 'operator', `${execution}-restart`, { restart: true });
     }
     if (world.injectFault('manual-start-since', execution)) {
-      const since = instantOf(Math.floor(dueMoment - rng.between(0, 26) * 60 * minute));
+      // Often after what is covered of some parents.
+      const hours = scenario.settings.parents?.export === undefined ? 26 : 2;
+      const since = instantOf(Math.floor(dueMoment - rng.between(0, hours) * 60 * minute));
       const input = rng.chance(0.5) ? { since } : { since, restart: true };
       startAt(dueMoment, 'operator', `${execution}-since`, input);
     }
     if (world.injectFault('manual-abandon', execution)) {
       time.after(dueMoment - time.now(), () => void abandon(name));
     }
-    if (deployment.hasUpperBound && world.injectFault('manual-start-sliced', execution)) {
+    const mayBeSliced = deployment.hasUpperBound && scenario.reports.listed === undefined;
+    if (mayBeSliced && world.injectFault('manual-start-sliced', execution)) {
       const slicedRng = world.rng(`${execution}/sliced`);
       const input = {
         parallel: Math.min(slicedRng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4),
-        ...(slicedRng.chance(0.5) && deployment.hasParents !== true ? { slice: slicedRng.pick(['PT1H', 'PT4H']) } : {}),
+        ...(slicedRng.chance(0.5) && deployment.parents === undefined
+          ? { slice: slicedRng.pick(['PT1H', 'PT4H']) }
+          : {}),
       };
       startAt(dueMoment, 'operator', `${execution}-sliced`, input);
     }

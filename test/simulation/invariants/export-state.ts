@@ -20,6 +20,7 @@ import {
   summaryKeyBeside,
 } from './observations.ts';
 import { operatorId } from '../histories/abandon.ts';
+import { exportedUntil } from './parents.ts';
 import { checkCuts, checkSlices, maxRestarts } from './slices.ts';
 
 /** `name`: of the export, or of a bounded run of it. */
@@ -279,11 +280,12 @@ function checkEmptyRun(
 
 function checkWatermark(
   observations: Observations,
-  { publishedReports, lowerBounds }: Seen,
+  seen: Seen,
   observed: ObservedExport,
   state: StateItem,
   previous: StateItem | undefined,
 ): void {
+  const { publishedReports, lowerBounds } = seen;
   const { world } = observations;
   const { name, timeline, scenario } = observed;
   const watermark = state.watermark?.instant;
@@ -307,7 +309,7 @@ function checkWatermark(
   const missed = timeline.reports.filter(
     (report) =>
       report.date >= lowerBound &&
-      report.date < Date.parse(watermark) &&
+      report.date < exportedUntil(seen, observed, report.parent, Date.parse(watermark)) &&
       report.visibleAt <= Date.parse(watermark) + lagMs &&
       !report.isRedated &&
       report.goneAt === undefined &&
@@ -316,7 +318,7 @@ function checkWatermark(
   if (missed.length > 0) {
     world.violate(
       'the watermark never passes a report that is not exported',
-      `${name}: ${watermark} passes ${missed.map(({ id }) => id).join(', ')}`,
+      `${name}: ${watermark} passes ${missed.map(({ id, parent = '' }) => `${id} ${parent}`).join(', ')}`,
     );
   }
   checkRequestedUpTo(observations, observed, previous.active, Date.parse(watermark));
@@ -351,6 +353,8 @@ function checkRequestedUpTo(
       violate(`has requested slice ${index + 1} at ${new Date(asOf).toISOString()}`);
     }
   }
+  // A run whose plan has no parents requests nothing.
+  if (run.slices?.count === 0) return;
   // A run from an instant that is a little in the future ends before it begins. Nothing before its `since` is wanted.
   if (Math.max(end, Date.parse(run.since)) < watermark) violate(`ends at ${new Date(end).toISOString()}`);
 }

@@ -72,6 +72,10 @@ export type Invariant =
   | 'the watermark is where the exported dates end'
   | 'a start exports nothing only if nothing is due'
   | 'what settings and operators ask for is exported'
+  // Parents that are reports of another export: parents.ts
+  | 'a plan has the parents in the newest run of their export'
+  | 'the plan of a run never changes'
+  | 'a chain begins where its parent is covered'
   // Slices: slices.ts
   | 'the slices of a run never change'
   | 'a slice starts over only on its own'

@@ -53,7 +53,8 @@ export const stateNameIn = (input: unknown): string | undefined =>
 
 /** Whether an input is that of a bounded run: of its start, or of a later step. */
 export const isBounded = (input: unknown): boolean =>
-  (stateNameIn(input) ?? '').includes('/') || (input as { readonly until?: unknown } | undefined)?.until !== undefined;
+  (stateNameIn(input) ?? '').includes('/') ||
+  Object.keys((input as object | undefined) ?? {}).some((field) => field === 'until' || field === 'parents');
 
 /** Where the state of an export, or of a bounded run, is in its partition. */
 export function stateSortKey(stateName: string): string {
@@ -114,6 +115,19 @@ export interface Seen {
   readonly statesWrittenAt: Map<string, number>;
   /** Since when each invocation that begins must know the root element, by the name of the export, or by the run. */
   readonly rootsKnownSince: Map<string, number>;
+  /** What is known of exports whose parents are reports of another export, by name. */
+  readonly coverages: Map<string, Coverage>;
+  /** The runs whose start, or that of a run that they replace, has named a `since`. */
+  readonly namedSince: Set<string>;
+  /** The runs that were the newest one of their export, and since when, by export. */
+  readonly newestRuns: Map<string, readonly { readonly run: string; readonly at: number }[]>;
+}
+
+interface Coverage {
+  /** Up to where the children of each parent are in completed runs: at least, and at most. */
+  readonly covered: Map<string, readonly [least: number, most: number]>;
+  /** The parents whose children the newest run has. */
+  walked: ReadonlySet<string>;
 }
 
 export interface Completion {
@@ -134,6 +148,13 @@ export interface ActiveRun {
   readonly since: string;
   readonly until?: string;
   readonly bounded?: true;
+  /** Only if the parents are reports of another export. */
+  readonly parents?: {
+    readonly run?: string;
+    readonly isNamed?: true;
+    readonly parts?: readonly string[];
+    readonly absent?: readonly string[];
+  };
   readonly lagMs: number;
   readonly slices?: {
     readonly count: number;
@@ -238,6 +259,8 @@ export interface Manifest {
     readonly reports: number | null;
   }[];
   readonly parents?: Readonly<Record<'count' | 'withoutPages' | 'gone' | 'skipped', number>> & {
+    readonly export?: string;
+    readonly run?: string;
     readonly missing?: { readonly key: string; readonly bytes: number; readonly sha256: string };
   };
   readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
@@ -314,6 +337,7 @@ export function requestedBounds(
   { startedAt }: ActiveRun,
   { service }: Pick<ObservedExport, 'service'>,
 ): Bounds {
+  if (service.listsAll) return { since: 0, until: Number.POSITIVE_INFINITY };
   const end = Number.isFinite(until) || !service.needsUpperBound ? until : Date.parse(startedAt);
   const { dateUnitMs } = service;
   return { since: Math.floor(since / dateUnitMs) * dateUnitMs, until: Math.ceil(end / dateUnitMs) * dateUnitMs };
@@ -355,6 +379,27 @@ export const isWhole = (observations: Observations, exportName: string, run: str
   chainsOf(observations, run).every((chain) => isWholeChain(observations, exportName, run, chain));
 
 export const sha256Of = (body: Buffer | string): string => createHash('sha256').update(body).digest('hex');
+
+/** The name of the state of the run. */
+export const stateNameOf = ({ export: name, since, until, bounded, parents }: ActiveRun): string =>
+  parents?.isNamed ? `${name}/parents/${parents.run}` : bounded ? `${name}/${since}/${until}` : name;
+
+/** The parents of a run, one for each slice: those of the settings, or those that the run of their export has. */
+export function parentsOf(
+  observations: Pick<Observations, 'dynamoDb' | 'exports' | 'runs'>,
+  { scenario }: Pick<ObservedExport, 'scenario'>,
+  run: string,
+): readonly string[] {
+  const { values = [], export: listName = '' } = scenario.settings.parents ?? {};
+  const list = observations.exports.get(listName);
+  if (list === undefined) return values;
+  const listed = observations.runs.get(run)?.parents?.run ?? '';
+  const pages = chainsOf(observations, listed).flatMap((chain) =>
+    entriesOfChain(observations, listName, listed, chain),
+  );
+  const reports = pages.flatMap((entry) => findServedPage(list.service, entry)?.reports ?? []);
+  return [...new Set(reports.map(({ id }) => id))];
+}
 
 /** The key of another page of the same run, in the same form. */
 export const keyOfPage = (key: string, page: number): string =>

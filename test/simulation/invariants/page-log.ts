@@ -13,6 +13,7 @@ import {
   pageMetadataOf,
   type Seen,
 } from './observations.ts';
+import { hasCoverage, passOver } from './parents.ts';
 import { checkFirstPage } from './slices.ts';
 
 export function checkLogEntry(
@@ -36,7 +37,10 @@ export function checkLogEntry(
   }
   if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
   if (entry.kind === 'end') {
-    if (entry.page === 1) passOverReports(observations, seen, observed, entry);
+    const run = observations.runs.get(entry.run);
+    // With coverage, they remain to be exported.
+    const isPassed = entry.page === 1 && (run === undefined || !hasCoverage(observed, run));
+    if (isPassed) passOver(observations, seen, observed, { run, parent: entry.parent });
     checkEnd(observations, label, observed, { entry, last });
     return;
   }
@@ -62,18 +66,6 @@ export function checkLogEntry(
   checkFirstPage(observations, seen, { name, service }, entry.run);
 }
 
-/**
- * The run moves the watermark past the reports that a parent without pages has now; past later ones, too, if no parent
- * has a page: then the watermark is the start of the run by the local clock.
- */
-function passOverReports({ runs, world }: Observations, seen: Seen, observed: ObservedExport, entry: EndEntry): void {
-  const { name, timeline, scenario } = observed;
-  const { since = '', startedAt = '' } = runs.get(entry.run) ?? {};
-  const until = Math.max(world.time.now() + scenario.service.skewMs, Date.parse(startedAt) || 0);
-  const passed = timeline.matching(Date.parse(since) || 0, until, entry.parent);
-  seen.publishedReports.set(name, new Set([...(seen.publishedReports.get(name) ?? []), ...passed]));
-}
-
 /** A run ends early if what ends it is not what the service says of the cursor of its last page. */
 function checkEnd(
   { world }: Observations,
@@ -87,7 +79,7 @@ function checkEnd(
     return;
   }
   if (entry.page === 1 && reason === 'gone' && service.hasGone(parent, status)) return;
-  if (last === undefined || entry.cursor === null || !service.hasEnded(entry.cursor, entry.status)) {
+  if (last === undefined || service.endedAt(entry.cursor) === undefined || status !== service.endStatus) {
     world.violate('a run ends only where the service has ended it', label);
   }
   if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);

@@ -53,7 +53,9 @@ export function checkSlices(
     [since, until, bounded, lagMs, at, compression],
     [slices?.count, slices?.lengthMs],
   ];
-  if (!isDeepStrictEqual(fixed(active), fixed(previous))) {
+  // Its slices are those of its plan (`parents.ts`).
+  const planned = previous.slices === undefined && active.parents ? { ...previous, slices: active.slices } : previous;
+  if (!isDeepStrictEqual(fixed(active), fixed(planned as ActiveRun))) {
     world.violate('the slices of a run never change', `${label}, by ${id}`);
     return;
   }
@@ -153,8 +155,8 @@ export const hasParents = ({ slices }: Pick<ActiveRun, 'slices'>): boolean =>
   slices !== undefined && slices.lengthMs === undefined;
 
 /** Slices of parents have the same bounds, so that no report can be in two of them. */
-const dependsOnUpperBound = ({ slices, bounded }: ActiveRun): boolean =>
-  slices?.lengthMs !== undefined || bounded !== undefined;
+const dependsOnUpperBound = ({ slices, bounded, until }: ActiveRun): boolean =>
+  slices?.lengthMs !== undefined || (bounded !== undefined && until !== undefined);
 
 /** Checks a request for an empty interval. `earlier`: the responses to those that the process has sent before. */
 export function checkProof(

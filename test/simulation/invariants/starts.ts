@@ -40,6 +40,8 @@ export function createStartChecks(observations: Observations): StartChecks {
   const settled = new Map<string, ReadonlySet<string>>();
   /** Executions whose run would have ended before it began, because of the lag. */
   const withoutPeriod = new Set<string>();
+  /** When the first run of each export was completed. */
+  const completedAt = new Map<string, number>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
 
   const checkBegin = (
@@ -63,19 +65,25 @@ export function createStartChecks(observations: Observations): StartChecks {
     );
   };
 
+  /** No run of the parents had been completed when the start looked. */
+  const lacksParents = (reason: string, startedAt: number): boolean => {
+    const [, listName] = /^export (\S+), whose reports are the parents, has no published run/.exec(reason) ?? [];
+    return listName !== undefined && (completedAt.get(listName) ?? Number.POSITIVE_INFINITY) >= startedAt;
+  };
+
   /** A bounded run is refused only by a wrong clock, with other slices than it has, or if it overlaps another one. */
   const checkBoundedStart = (event: ExecutionEvent) => {
-    const { name, input } = event.execution;
+    const { name, input, startedAt } = event.execution;
     const { continues } = (input ?? {}) as StartInput;
     const violate = (details: string) =>
       world.violate('a start is skipped or refused only for a documented reason', `${name} ${details}`);
     if (event.type === 'entered' && event.state === 'HasWork' && continues === undefined) {
       const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };
       const isDocumented =
-        /^(run \S+ has exported these bounds$|execution \S+ is still exporting run |this execution has had its run)/.test(
+        /^(run \S+ has exported (these bounds|the children of this run)$|execution \S+ is still exporting run |this execution has had its run)/.test(
           reason,
         );
-      if (next === 'skip' && !isDocumented) violate(`is skipped: ${reason}`);
+      if (next === 'skip' && !isDocumented && !lacksParents(reason, startedAt)) violate(`is skipped: ${reason}`);
     }
     if (event.type !== 'task-failed' || event.state !== 'BeginRun' || event.error !== 'ConfigurationError') return;
     const isDocumented =
@@ -98,6 +106,7 @@ export function createStartChecks(observations: Observations): StartChecks {
       const hasLag = (exports.get(exportName)?.versions ?? []).some(({ since }) => (since.lag ?? 0) > 0);
       if (hasLag) return;
     }
+    if (lacksParents(reason, startedAt)) return void withoutPeriod.add(arn);
     if (restart === true && !begun.has(arn)) {
       world.violate('a start with restart begins a new run', `${name} is skipped: ${reason}`);
     }
@@ -119,6 +128,7 @@ export function createStartChecks(observations: Observations): StartChecks {
       const { step, payload } = writer();
       const { active } = state;
       const { name } = observed;
+      if (state.lastCompleted !== undefined && !completedAt.has(name)) completedAt.set(name, world.time.now());
       if (active === undefined && previous?.active !== undefined) {
         if (state.lastCompleted?.result.run === previous.active.run) settled.set(name, new Set(usedTimes(name)));
         else used.set(name, new Set(settled.get(name)));

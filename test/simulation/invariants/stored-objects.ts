@@ -21,6 +21,7 @@ import {
   type Observations,
   type ObservedExport,
   pageMetadataOf,
+  parentsOf,
   requestedBounds,
   type RunSummary,
   type Seen,
@@ -28,6 +29,7 @@ import {
   summaryKeyBeside,
 } from './observations.ts';
 import { isPageInXml } from './document-roots.ts';
+import { firstPagesOf, hasCoverage } from './parents.ts';
 import { chainOfKey, hasParents, isOfEarlierAttempt, mayBeMisplaced } from './slices.ts';
 
 export function checkObject(
@@ -43,8 +45,9 @@ export function checkObject(
   if (observed === undefined) world.violate('every object has an expected key', key);
   else if (path === 'latest.json') checkLatestPointer(observations, seen, exportName, key, object, existing);
   else if (existing !== undefined) world.violate('a visible object never changes', key);
-  else if (path.includes('/_cursors/')) {
-    if (!path.endsWith(`/${sha256Of(object.body)}`)) world.violate('no object has missing or reordered parts', key);
+  else if (/(^|\/)_(cursors|plans)\//.test(path)) {
+    if (!new RegExp(`/${sha256Of(object.body)}(\\.jsonl)?$`).test(path))
+      world.violate('no object has missing or reordered parts', key);
   } else if ((object.metadata.sha256 ?? storedSha256Of(object)) !== sha256Of(object.body)) {
     world.violate('no object has missing or reordered parts', key);
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
@@ -145,8 +148,8 @@ function checkManifest(
 ): void {
   const { name, service, scenario } = observed;
   const { world, prefix, runs } = observations;
-  const parents = scenario.settings.parents?.values ?? [];
   const manifest = JSON.parse(body.toString()) as Manifest;
+  const parents = parentsOf(observations, observed, manifest.run);
   const run = runs.get(manifest.run);
   const chains = chainsOf(observations, manifest.run).map((chain) =>
     entriesOfChain(observations, name, manifest.run, chain),
@@ -165,7 +168,11 @@ function checkManifest(
   const endedAs = (reason: string) => ends.filter((end) => end?.reason === reason).length;
   const withoutPages = chains.filter(({ length }) => length === 0).length;
   const ended = { withoutPages, gone: endedAs('gone'), skipped: endedAs('skipped') };
-  const parts = hasParents(run) ? { parents: { count: parents.length, ...ended } } : { slices: run.slices && slices };
+  const listName = scenario.settings.parents?.export;
+  const ofList = listName === undefined ? {} : { export: listName, run: run.parents?.run };
+  const parts = hasParents(run)
+    ? { parents: { ...ofList, count: parents.length, ...ended } }
+    : { slices: run.slices && slices };
   const { missing, ...counts } = manifest.parents ?? {};
   const isOfParts = isDeepStrictEqual([manifest.slices, counts], [parts.slices, parts.parents ?? {}]);
   const lines = ends.flatMap((end, index) =>
@@ -193,8 +200,12 @@ function checkManifest(
   }
 
   const servedSlices = chains.map((chain, index): ServedSlice => {
-    const bounds = requestedBounds(cuts[index] ?? { since: 0, until: 0 }, run, observed);
     const parent = parents[index];
+    const requested = requestedBounds(cuts[index] ?? { since: 0, until: 0 }, run, observed);
+    // Where it must begin is checked when the run completes (`parents.ts`).
+    const covered = hasCoverage(observed, run) && !seen.namedSince.has(run.run);
+    const [first] = covered ? firstPagesOf(observed, run.run, chain[0], parent) : [];
+    const bounds = { ...requested, since: first?.since ?? requested.since };
     const pages: ServedPage[] = [];
     for (const entry of chain) {
       const label = `${key}: page ${entry.page} of slice ${index + 1}`;
@@ -295,7 +306,9 @@ function checkReports(
     const last = pages.at(-1);
     if (first === undefined || last === undefined) continue;
     // Counted pages have what there is throughout all passes.
-    const [from, to] = service.counts ? [seen.begunAt.get(run) ?? 0, service.now()] : [first.asOf, last.asOf];
+    const [from, to] = service.counts
+      ? [seen.begunAt.get(run) ?? 0, service.now()]
+      : [first.asOf, service.endedAt(last.nextCursor) ?? last.asOf];
     const missing = timeline
       .matching(bounds.since, from, parent)
       .filter(({ date, goneAt }) => date < bounds.until && (goneAt === undefined || goneAt > to))
@@ -322,12 +335,15 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
   }
   const header: Record<string, unknown> = { ...manifest, ...manifest.totals, manifest: summary.manifest };
   const stated = Object.entries(summary).filter(([field]) => !/^(runVersion|watermark)$/.test(field));
-  const different = stated.filter(([field, value]) => value !== header[field]).map(([field]) => field);
+  const ofList = manifest.parents?.run && { export: manifest.parents.export, run: manifest.parents.run };
+  const isSame = ([field, value]: [string, unknown]) =>
+    field === 'parents' ? isDeepStrictEqual(value, ofList) : value === header[field];
+  const different = stated.filter((each) => !isSame(each)).map(([field]) => field);
   const isOneLine = text.indexOf('\n') === text.length - 1;
   if (isBounded !== (manifest.bounded === true) || (isBounded && summary.watermark !== null)) {
     world.violate('a bounded run changes nothing of its export', `${key} is the wrong summary for its run`);
   }
-  const fields = summaryFields + (manifest.until === undefined ? 0 : 1) + (isBounded ? 1 : 0);
+  const fields = summaryFields + [manifest.until, ofList, isBounded || undefined].filter((each) => each).length;
   if (!isOneLine || different.length > 0 || stated.length !== fields) {
     world.violate('run.json agrees with its manifest', `${key}: ${different.join(', ')}`);
   }
@@ -336,7 +352,7 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
 
 function checkLatestPointer(
   { world, prefix }: Observations,
-  { manifests, summaries, latestSequences }: Seen,
+  { manifests, summaries, latestSequences, newestRuns }: Seen,
   exportName: string,
   key: string,
   { body }: StoredObject,
@@ -355,6 +371,7 @@ function checkLatestPointer(
     world.violate('a bounded run changes nothing of its export', `${key} points to a bounded run`);
   }
   latestSequences.set(exportName, latest.sequence);
+  newestRuns.set(exportName, [...(newestRuns.get(exportName) ?? []), { run: latest.run, at: world.time.now() }]);
   if (existing === undefined) return;
   const { sequence, manifest: previous } = JSON.parse(existing.body.toString()) as typeof latest;
   // The pointer of another deployment with the same prefix is replaced.

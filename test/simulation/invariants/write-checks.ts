@@ -26,6 +26,7 @@ import {
   stateNameIn,
 } from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
+import { checkParents } from './parents.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
 import { checkProgress } from './slices.ts';
 import type { StartChecks } from './starts.ts';
@@ -49,6 +50,8 @@ export interface WriteChecks {
   readonly runs: Observations['runs'];
   /** Whether the invocation must know which root element the first pages of its run have. */
   mustKnowRoot(process: Process, service: SimulatedService): boolean;
+  /** Whether the newest run of the export has requested the children of the parent, if there are any. */
+  isWalked(exportName: string, parent: string | undefined): boolean;
 }
 
 /** IAM does not separate the exports of a service, so the code must. */
@@ -132,6 +135,9 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     runOwners: new Set(),
     statesWrittenAt: new Map(),
     rootsKnownSince: new Map(),
+    coverages: new Map(),
+    namedSince: new Set(),
+    newestRuns: new Map(),
   };
   return {
     onObject(key, object, existing) {
@@ -164,6 +170,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         if (sk !== 'state') checkOverlaps(observations, seen, name, state, previous);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
         checkDocumentRoot(observations, seen, observed, state, previous, sk !== 'state');
+        checkParents(observations, seen, observed, state, previous);
         checkExportState(observations, seen, observed, stateName, state, previous);
         if (sk === 'state') starts.onState(observed, state, previous);
         if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
@@ -179,6 +186,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     completions: seen.completions,
     lowerBound: (exportName) => seen.lowerBounds.get(exportName),
     mustKnowRoot: (process, service) => mustKnowRoot(observations, seen, process, service),
+    isWalked: (exportName, parent) => seen.coverages.get(exportName)?.walked.has(parent ?? '') ?? true,
     runs: observations.runs,
     firstPageAt: (run) => seen.firstPagesAt.get(run),
     manifests: () => [...seen.manifests.values()],

@@ -8,6 +8,8 @@ import type { ExportState, LogEntry, LoopState, Parents, Run } from '../../../li
 import type { ChainRef, PageRequest, PageSpool, Received, ReceivedPage } from '../../../lib/core/ports.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import type { foldContent } from '../../../lib/core/storage/run-content.ts';
+import type { readLatestPointer } from '../../../lib/core/storage/published-runs.ts';
+import type { coverLines, storeCoverage } from '../../../lib/core/parents/coverage.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { Invariant } from '../invariants/invariant-names.ts';
 import type { Command } from '../world/sdk-clients.ts';
@@ -129,6 +131,12 @@ const emptyPage: ReceivedPage = {
   documentRootText: () => '',
   excerpt: () => '',
   hints: () => ({}),
+};
+
+/** The line of a parent in a plan, as the key of what is covered of it. */
+const keyOfLine = (line = '{}'): string => {
+  const { id, also } = JSON.parse(line) as { readonly id?: string; readonly also?: unknown };
+  return JSON.stringify({ id, also });
 };
 
 const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';
@@ -556,6 +564,113 @@ export const mutants: readonly Mutant[] = [
       },
     ],
   },
+
+  // Parents that are reports of another export
+  {
+    name: 'all parents begin where the newest run has ended',
+    violates: 'a chain begins where its parent is covered',
+    faults: [
+      {
+        at: 'lib/core/parents/coverage.ts#coverLines',
+        replace:
+          (real: typeof coverLines): typeof coverLines =>
+          (lines, covered, rules) => {
+            const newest = [...covered.values()].toSorted().at(-1);
+            const all = newest === undefined ? covered : new Map(lines.map((line) => [keyOfLine(line), newest]));
+            return real(lines, all, rules);
+          },
+      },
+    ],
+  },
+  {
+    name: 'a parent is known by its place in the list',
+    violates: 'a chain begins where its parent is covered',
+    faults: [
+      {
+        at: 'lib/core/parents/coverage.ts#coverLines',
+        replace:
+          (real: typeof coverLines): typeof coverLines =>
+          (lines, covered, rules) => {
+            const byPlace = [...covered.values()].map((until, index) => [keyOfLine(lines[index]), until] as const);
+            return real(lines, new Map(byPlace), rules);
+          },
+      },
+    ],
+  },
+  {
+    name: 'a parent that is gone counts as walked',
+    violates: 'a chain begins where its parent is covered',
+    faults: [
+      {
+        at: 'lib/core/parents/coverage.ts#storeCoverage',
+        replace:
+          (real: typeof storeCoverage): typeof storeCoverage =>
+          (store, run, { reached }) =>
+            real(store, run, { reached, unwalked: new Set() }),
+      },
+    ],
+  },
+  {
+    name: 'the since of a start moves the coverage of all parents',
+    violates: 'a chain begins where its parent is covered',
+    faults: [
+      {
+        at: 'lib/core/parents/coverage.ts#storeCoverage',
+        replace:
+          (real: typeof storeCoverage): typeof storeCoverage =>
+          (store, run, ended) => {
+            const { coverage: rules } = run.parents ?? {};
+            const isNamed = run.parents !== undefined && rules?.isSinceNamed;
+            return real(store, isNamed ? { ...run, since: instantOf(0) } : run, ended);
+          },
+      },
+    ],
+  },
+  {
+    name: 'the coverage stays that of the run before, if a run is not published',
+    violates: 'a chain begins where its parent is covered',
+    faults: inWrites(
+      (state) => {
+        const { watermark, lastCompleted } = state;
+        const isUnpublished = state.active === undefined && lastCompleted?.result.manifest === null;
+        return isUnpublished && watermark !== undefined
+          ? { ...state, watermark: { ...watermark, coverage: [] } }
+          : state;
+      },
+      ['FinishRun'],
+    ),
+  },
+  {
+    name: 'a start makes another plan for an unfinished run',
+    violates: 'the plan of a run never changes',
+    faults: inReads(
+      (state) => {
+        const { active } = state;
+        if (active?.parents?.parts === undefined || active.executionNumber === 1) return state;
+        const { parts: _, ...parents } = active.parents;
+        return { ...state, active: { ...active, parents } };
+      },
+      ['ExportPage'],
+    ),
+  },
+  {
+    name: 'the parents are those of an earlier run than the newest',
+    violates: 'a plan has the parents in the newest run of their export',
+    faults: [
+      {
+        at: 'lib/core/storage/published-runs.ts#readLatestPointer',
+        replace: (real: typeof readLatestPointer) => {
+          const known = new WeakMap<object, Awaited<ReturnType<typeof real>>>();
+          return async (...[store, ...rest]: Parameters<typeof real>) => {
+            const pointer = known.get(store) ?? (await real(store, ...rest));
+            known.set(store, pointer);
+            return pointer;
+          };
+        },
+      },
+    ],
+  },
+
   // The document root
   {
     name: 'the root element of a page is not compared',

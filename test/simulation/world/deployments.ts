@@ -13,7 +13,7 @@ import type { FunctionSettings } from '../../../lib/settings/deployed-settings.t
 import { exportSettingsSchema, type GivenExport } from '../../../lib/settings/settings.ts';
 import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
-import { type ExportInput, operatorMoments, type Scenario } from '../histories/scenario.ts';
+import { type ExportInput, listName, operatorMoments, type Scenario } from '../histories/scenario.ts';
 import { deployedSettings } from './functions.ts';
 import { laterDefinition } from './later-release.ts';
 import type { Rng } from './rng.ts';
@@ -74,7 +74,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     const settings =
       requestMark === undefined
         ? unmarked
-        : changesParents && deployment.hasParents === true
+        : changesParents && deployment.parents === 'values'
           ? changeParents(unmarked, requestMark)
           : markRequests(world.rng(requestMark), unmarked, requestMark);
     const { timeoutSeconds } = functionLimits(settings);
@@ -201,7 +201,9 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
   } as const;
   // Parents are slices without a length. Fewer at the same time than at first are within maxConcurrentPages, too.
   const parallel = Math.min(rng.pick([1, 2]), input.slices?.parallel ?? 1);
-  return input.parents === undefined ? changed : { ...changed, slices: { parallel } };
+  if (input.parents !== undefined) return { ...changed, slices: { parallel } };
+  // Of an export whose reports are parents, each run is published.
+  return input.name === listName ? { ...changed, since: {}, publishEmptyRuns: true } : changed;
 }
 
 /** Puts the mark into a header, the filter, or the description of the API. */

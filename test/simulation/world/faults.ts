@@ -83,6 +83,8 @@ export const faultKinds = [
   'request-changed',
   // An operator abandons the unfinished run.
   'manual-abandon',
+  // An operator starts the children of one run of the parents.
+  'children-start',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -121,6 +123,7 @@ const weights: Partial<FaultRates> = {
   'bounded-start': 12,
   'bounded-start-again': 12,
   'bounded-restart': 6,
+  'children-start': 12,
   'manual-start-sliced': 6,
   'other-document': 3,
   'request-changed': 40,

@@ -92,7 +92,7 @@ export function writtenService({
   rootElement,
   hasDays,
   endStatus,
-  hasParents,
+  parents,
   counts,
 }: DeploymentScenario): object {
   const send = { [`X-${vendor}-API-KEY`]: apiKeyField === '' ? '{secret}' : `{secret.${apiKeyField}}` };
@@ -104,7 +104,7 @@ export function writtenService({
           api: descriptionOf(
             describedApi,
             { kind: 'key', send },
-            { cursorIn, hasUpperBound, hasDays, endStatus, hasParents, counts },
+            { cursorIn, hasUpperBound, hasDays, endStatus, parents, counts },
           ),
         }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),

@@ -57,6 +57,8 @@ export interface ServedPage {
   readonly requestMark: string | undefined;
   /** The value of `{parent}` in the request. */
   readonly parent: string | undefined;
+  /** The run of the invocation that has requested it. */
+  readonly run: string | undefined;
 }
 
 /** The response to a request for the empty interval at `at`. */
@@ -72,14 +74,18 @@ export interface SimulatedService {
   servedPages(cursor: string | null): readonly ServedPage[];
   /** Whether it has answered the first request for this parent with this status, which says that it is gone. */
   hasGone(parent: string, status: number | null): boolean;
-  /** Whether it has answered this cursor with the status that ends the pages. */
-  hasEnded(cursor: string, status: number): boolean;
+  /** When it last answered this cursor with the status that ends the pages, by its clock. Undefined: never. */
+  endedAt(cursor: string | null): number | undefined;
+  /** The status that ends the pages. */
+  readonly endStatus: number | undefined;
   /** The responses to requests of the process for an empty interval. */
   proofs(processId: string): readonly Proof[];
   /** Whether its pages are counted. */
   readonly counts: boolean;
   /** Whether its requests must have an upper bound. */
   readonly needsUpperBound: boolean;
+  /** Whether its requests have no dates, so that each walk has all reports. */
+  readonly listsAll: boolean;
   /** The milliseconds between two dates that a request can have. */
   readonly dateUnitMs: number;
   /** The service's clock. */
@@ -96,6 +102,7 @@ export interface ServiceOptions {
   /** What it does with upper bounds at a moment. */
   readonly upperBoundsAt: (time: number) => UpperBounds;
   readonly needsUpperBound: boolean;
+  readonly listsAll: boolean;
   readonly dateUnitMs: number;
   /** Called with each request for the first page of an empty interval, before the service responds. */
   readonly onProof: (process: Process, at: number, earlier: readonly Proof[]) => void;
@@ -157,7 +164,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   /** Cursors that have been answered with a page. */
   const used = new Set<string>();
   /** Cursors that have been answered with the end. */
-  const ended = new Set<string>();
+  const ended = new Map<string, number>();
   const gone = new Set<string>();
   const proofs = new Map<string, Proof[]>();
   let requestCount = 0;
@@ -166,7 +173,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   function respond(request: ServiceRequest, site: string, process: Process): ServiceResponse {
     requestCount += 1;
     const apiKey = apiKeys.check(headerOf(request, `x-${vendor.toLowerCase()}-api-key`));
-    const received = api.read(request);
+    const received = api.read(request, options.listsAll);
     if (apiKey === 'unknown') return rejectAsViolation('no API key');
     if (typeof received === 'string') return rejectAsViolation(received);
     if (apiKey === 'rejected') return { status: 401, headers: dateHeader(), body: Buffer.from('Unknown API key') };
@@ -202,7 +209,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
-    const created = createPage(request, received, position, rng, query);
+    const created = createPage(request, received, position, rng, { query, process });
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     const headers = dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1));
     if (created === 'end') {
@@ -257,7 +264,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     { filter, size = pageSize, cursor, parent }: ExportRequest,
     position: CursorPosition | undefined,
     rng: Rng,
-    query: string,
+    { query, process }: { readonly query: string; readonly process: Process },
   ): { readonly content: PageContent; readonly page: ServedPage } | 'end' {
     const since = Date.parse(filter.date.gte);
     const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
@@ -270,7 +277,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const remaining =
       position === undefined ? matching.slice(from) : matching.filter((report) => isAfter(report, position.after));
     if (cursor !== null && remaining.length === 0 && options.endStatus !== undefined) {
-      ended.add(cursor);
+      ended.set(cursor, asOf);
       return 'end';
     }
     const reports = remaining.slice(0, size);
@@ -310,7 +317,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     };
     const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
     const requestMark = /other-request-[\w.-]+/.exec(JSON.stringify(request))?.[0];
-    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, upperBounds, requestMark, parent };
+    const { run } = (process.payload.input ?? {}) as { readonly run?: string };
+    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, upperBounds, requestMark, parent, run };
     served.set(cursor, [...(served.get(cursor) ?? []), page]);
     return { content, page };
   }
@@ -370,11 +378,13 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     now,
     counts: options.counts,
     needsUpperBound: options.needsUpperBound,
+    listsAll: options.listsAll,
     dateUnitMs: options.dateUnitMs,
     requestCount: () => requestCount,
     servedPages: (cursor) => served.get(cursor) ?? [],
     hasGone: (parent, status) => gone.has(`${parent} ${status}`),
-    hasEnded: (cursor, status) => status === options.endStatus && ended.has(cursor),
+    endedAt: (cursor) => ended.get(cursor ?? ''),
+    endStatus: options.endStatus,
     proofs: (processId) => proofs.get(processId) ?? [],
   };
 }

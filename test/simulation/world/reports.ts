@@ -1,5 +1,6 @@
 /** The reports of the simulated service: when each is dated, becomes visible, is revised and disappears. */
 
+import type { ListedParent } from '../histories/scenario.ts';
 import type { Rng } from './rng.ts';
 
 export interface SimulatedReport {
@@ -48,9 +49,12 @@ export interface ReportTimelineOptions {
   /** The parents that have reports, and the generator that chooses that of each. */
   readonly parents?: readonly [string, ...string[]] | undefined;
   readonly parentsRng: Rng;
+  /** All reports, in place of those that arrive. Times are those of the service's clock. */
+  readonly listed?: readonly ListedParent[] | undefined;
 }
 
 export function createReportTimeline(options: ReportTimelineOptions): ReportTimeline {
+  if (options.listed !== undefined) return timelineOf(options.listed.map(listedReport));
   const { rng, backlog, arriving, from, until, intervalMs, maxBackdatingMs, changing } = options;
   const { redating, redatingRng, leaving = false, leavingRng, parents, parentsRng } = options;
   const day = 86_400_000;
@@ -97,6 +101,19 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
   return timelineOf(reports);
 }
 
+/** A parent that is listed again has its ID and its date, so it may be in a page of its own. */
+function listedReport({ id, from, until }: ListedParent, ordinal: number): SimulatedReport {
+  return {
+    ordinal,
+    id,
+    date: 1_000 * (ordinal + 1),
+    visibleAt: from,
+    revisedAt: undefined,
+    goneAt: Number.isFinite(until) ? until : undefined,
+    isRedated: true,
+  };
+}
+
 function timelineOf(reports: readonly SimulatedReport[]): ReportTimeline {
   return {
     reports,
@@ -111,9 +128,9 @@ function timelineOf(reports: readonly SimulatedReport[]): ReportTimeline {
   };
 }
 
-/** Without the reports of parents that are not in the list of the export. */
-export const ofListedParents = (timeline: ReportTimeline, values: readonly string[] | undefined): ReportTimeline =>
-  values === undefined ? timeline : timelineOf(timeline.reports.filter(({ parent = '' }) => values.includes(parent)));
+/** Without the reports of parents that are never in the list of the export. */
+export const ofListedParents = (timeline: ReportTimeline, isListed: (parent: string) => boolean): ReportTimeline =>
+  timelineOf(timeline.reports.filter(({ parent = '' }) => isListed(parent)));
 
 /** The report, or two for one whose date changes while a run may be under way, by up to a day. */
 function redate(report: SimulatedReport, rng: Rng, moment: () => number): readonly SimulatedReport[] {

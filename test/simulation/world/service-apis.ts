@@ -34,7 +34,7 @@ export interface ServiceApi {
   /** Whether a document that is no page is recognized even if nothing is known of the runs before. */
   readonly describesPages: boolean;
   /** The request, or the problem with it. */
-  read(request: ServiceRequest): ExportRequest | string;
+  read(request: ServiceRequest, listsAll?: boolean): ExportRequest | string;
   /** What the client receives as the cursor with this value, in a response to `request`. */
   toCursor(value: string, request: ServiceRequest): string;
   write(page: PageContent): Written;
@@ -59,9 +59,9 @@ export function descriptionOf(
     hasUpperBound,
     hasDays,
     endStatus,
-    hasParents,
+    parents,
     counts,
-  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus' | 'hasParents' | 'counts'>,
+  }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays' | 'endStatus' | 'parents' | 'counts'>,
 ): ApiProps {
   /** With the condition for a page that is the last one by itself. */
   const lastOr = (page: ConditionPart) =>
@@ -69,8 +69,8 @@ export function descriptionOf(
       ? undefined
       : [page, endStatus === 204 ? { status: 204 } : { status: endStatus, ...endOfPages }];
   const xml = { format: 'xml', reports: '/reports/report' } as const;
-  const parent: { readonly [name: string]: string } = hasParents === true ? { parent: '{parent}' } : {};
-  const when = hasParents === true ? { gone: { status: [404, 410] } } : undefined;
+  const parent: { readonly [name: string]: string } = parents === undefined ? {} : { parent: '{parent}' };
+  const when = parents === 'values' ? { gone: { status: [404, 410] } } : undefined;
   if (api === 'link') {
     const query = {
       since: '{since}',
@@ -119,7 +119,10 @@ export function descriptionOf(
 /** What the end of the pages says, unless it has status 204. */
 const endOfPages = { at: '/code', is: 'no more pages' } as const;
 
-function readPost(request: ServiceRequest): ExportRequest | string {
+/** A request for all reports has no dates. */
+const allDates = { date: { gte: new Date(0).toISOString() } };
+
+function readPost(request: ServiceRequest, listsAll = false): ExportRequest | string {
   const { method, path: target, body } = request;
   if (method !== 'POST' || !/^\/v1\/report\/export(\?cursor=[^,]*)?$/.test(target))
     return `unexpected ${method} ${target}`;
@@ -128,15 +131,16 @@ function readPost(request: ServiceRequest): ExportRequest | string {
     readonly format?: string;
     readonly container?: string;
   };
-  if (Number.isNaN(Date.parse(rest.filter?.date?.gte)) || !rest.format || !rest.container)
+  const { filter = listsAll ? allDates : undefined } = rest as Partial<ExportRequest>;
+  if (filter === undefined || Number.isNaN(Date.parse(filter.date?.gte)) || !rest.format || !rest.container)
     return `invalid body ${body}`;
-  return { ...rest, cursor: new URL(target, 'http://service').searchParams.get('cursor') ?? cursor ?? null };
+  return { ...rest, filter, cursor: new URL(target, 'http://service').searchParams.get('cursor') ?? cursor ?? null };
 }
 
 /** A request with a cursor has the whole URL of a link. */
-function readGet({ method, path: target, body }: ServiceRequest): ExportRequest | string {
+function readGet({ method, path: target, body }: ServiceRequest, listsAll = false): ExportRequest | string {
   const { pathname, searchParams } = new URL(target, 'http://service');
-  const since = searchParams.get('since') ?? '';
+  const since = searchParams.get('since') ?? (listsAll ? allDates.date.gte : '');
   if (method !== 'GET' || pathname !== path || body !== '' || Number.isNaN(Date.parse(since))) {
     return `unexpected ${method} ${target} ${body}`;
   }
@@ -155,7 +159,9 @@ function readGet({ method, path: target, body }: ServiceRequest): ExportRequest 
 }
 
 const xmlReports = ({ reports }: PageContent) =>
-  reports.map(({ id, revision, date }) => `<report id="${id}" revision="${revision}" date="${date}"/>`).join('\n');
+  reports
+    .map(({ id, revision, date }) => `<report${id === '' ? '' : ` id="${id}"`} revision="${revision}" date="${date}"/>`)
+    .join('\n');
 
 const xmlDocument = (page: PageContent, attributes = ''): Buffer =>
   Buffer.concat([
@@ -275,8 +281,8 @@ function jsonBodyApi(cursorIn: 'query' | 'body'): ServiceApi {
   return {
     isChecked: true,
     describesPages: true,
-    read(request) {
-      const received = readPost(request);
+    read(request, listsAll) {
+      const received = readPost(request, listsAll);
       if (typeof received === 'string' || received.cursor === null || cursorIn === 'query') return received;
       return { ...received, cursor: JSON.stringify(received.cursor) };
     },

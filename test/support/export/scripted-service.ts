@@ -24,7 +24,7 @@ export const cursorAt = (position: number): Cursor =>
   asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
 
 /** How many matching reports come before those of the page with this cursor. */
-export const positionOf = (cursor: Cursor | null): number =>
+const positionOf = (cursor: Cursor | null): number =>
   cursor === null ? 0 : Number.parseInt(cursor.split('-').at(-1) ?? '', 16);
 
 /** Fails requests, by their numbers from 1: with the error of this name, or a Retry-After of so many seconds. */
