@@ -330,7 +330,7 @@ interface Events {
   'run-restarted': RunRef & { abandoned: RunId; isPass: boolean; reason: string };
   'slice-restarted': RunRef & { slice: number; attempt: number; isPass: boolean; reason: string };
   /** The slice is not exported to its end in this invocation; the others are. */
-  'slice-set-aside': RunRef & SetAsideSlice;
+  'slice-set-aside': RunRef & SetAsideSlice & { readonly slices: SliceCounts };
   /** The slice has no page: its parent is gone, was skipped, or has no reports. */
   'slice-ended': RunRef & { slice: number; reason: EndEntry['reason']; slices: SliceCounts };
   'run-skipped': { export: string; reason: string };

@@ -34,6 +34,8 @@ export function createPlan(parents: ExportedParents) {
   const found = new Set<string>();
   /** The paths at which no report has had anything so far. */
   const missing = new Set(paths);
+  /** The error of the first report that lacks a value. It tells what is wrong once all reports are read. */
+  let incomplete: { readonly path: string; readonly error: ExportError } | undefined;
   let reports = 0;
   let bytes = 0;
 
@@ -45,7 +47,10 @@ export function createPlan(parents: ExportedParents) {
       const problem = isText ? problemOfParent(value.text, inHeaders.includes(name)) : 'must be a text or a number';
       if (problem !== undefined || value === undefined) {
         const subject = path === '' ? 'The text' : `The value at ${path}`;
-        throw contractError(parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
+        const error = problemError('ContractError', parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
+        if (value !== undefined) throw error;
+        incomplete ??= { path, error };
+        return '';
       }
       return value.text;
     };
@@ -65,23 +70,31 @@ export function createPlan(parents: ExportedParents) {
       const valueAt = (path: string) => values[paths.indexOf(path)];
       if (!isSelected(where, valueAt)) return;
       const line = `${JSON.stringify(parentIn(valueAt, place))}\n`;
-      if (found.has(line)) return;
+      if (incomplete !== undefined || found.has(line)) return;
       found.add(line);
       bytes += Buffer.byteLength(line);
       if (found.size > maxParents) throw tooManyError(parents, `${maxParents.toLocaleString('en')} parents`);
       if (bytes > maxPlanBytes) throw tooManyError(parents, '32 MiB of parents');
     },
     /** The first line. Undefined: no report is a parent so far. */
-    first: (): string | undefined => found.values().next().value,
-    /** The lines. @throws ContractError if no report has anything at one of the paths */
+    first(): string | undefined {
+      if (incomplete !== undefined && !missing.has(incomplete.path)) throw incomplete.error;
+      return found.values().next().value;
+    },
+    /**
+     * The lines.
+     * @throws ConfigurationError if no report has anything at one of the paths; ContractError if only some lack a value
+     */
     lines(): readonly string[] {
       const [path] = missing;
       if (path !== undefined && reports > 0) {
-        throw contractError(
+        throw problemError(
+          'ConfigurationError',
           parents,
           `None of ${reports.toLocaleString('en')} reports has anything at ${path}, which parents name`,
         );
       }
+      if (incomplete !== undefined) throw incomplete.error;
       return [...found];
     },
   };
@@ -93,9 +106,13 @@ const tooManyError = ({ export: name }: ExportedParents, limit: string): ExportE
     `Export ${name} has more than ${limit}. Select fewer with parents.where, in several exports`,
   );
 
-const contractError = ({ export: name }: ExportedParents, reason: string): ExportError =>
+const problemError = (
+  error: 'ContractError' | 'ConfigurationError',
+  { export: name }: ExportedParents,
+  reason: string,
+): ExportError =>
   new ExportError(
-    'ContractError',
+    error,
     `${reason}. So the parents in export ${name} are not known, and nothing is requested. Correct parents in the settings; ` +
       'where excludes reports without a value',
   );

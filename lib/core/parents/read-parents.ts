@@ -1,7 +1,7 @@
 /** Reads the parents of a run from the manifest and the pages of another export. */
 
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
-import { ExportError } from '../errors.ts';
+import { ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, ExportedParents, RunId } from '../model.ts';
 import type { ReportReader, ReportValues } from '../ports.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
@@ -31,8 +31,9 @@ const maxPages = 200_000;
 
 /**
  * The parents in the newest published run of their export, or in the one that `parents` names.
- * @throws ConfigurationError if there is no such run, or its pages do not have as many reports as its manifest says;
- *   ContractError if they have no parents as the settings describe them; PageConflictError if a page was changed
+ * @throws ConfigurationError if there is no such run, its pages do not have as many reports as its manifest says, or no
+ *   report has a value at a path of the settings; ContractError if only some reports lack a value, or it is invalid;
+ *   PageConflictError if a page was changed
  */
 export async function readParents(
   source: ParentSource,
@@ -78,6 +79,7 @@ export async function firstParent(
       if (line !== undefined) return JSON.parse(line) as Parent;
     }
   }
+  plan.lines();
   throw new ExportError('ConfigurationError', `No report of export ${parents.export} is a parent now`);
 }
 
@@ -122,7 +124,23 @@ async function readReports(
     );
   } catch (error) {
     if (error instanceof DifferentContentError) throw changedPage(address, error.message);
-    throw error;
+    if (!isExportError(error, 'ContractError')) throw error;
+    await assertUnchanged(store, page);
+    throw new ExportError(
+      'ConfigurationError',
+      `${address} cannot be read by the settings: ${error.message}. Its description has changed since. Complete a run with the new description, then start again`,
+      { cause: error },
+    );
+  }
+}
+
+/** A page that was changed may be unreadable before its checksum shows it. */
+async function assertUnchanged(store: DocumentReader, page: ManifestPage): Promise<void> {
+  const chunks = await store.read(page.key);
+  try {
+    if (chunks !== undefined) for await (const _ of readPage(page, chunks));
+  } catch (error) {
+    throw error instanceof DifferentContentError ? changedPage(store.locate(page.key), error.message) : error;
   }
 }
 

@@ -76,15 +76,17 @@ const parentWith = (id: string | undefined): Parent | undefined => (id === undef
 export async function loadPart(store: DocumentReader, key: string, digest: string): Promise<readonly Parent[]> {
   const hash = createHash('sha256');
   const chunks: Uint8Array[] = [];
-  for await (const chunk of (await store.read(key)) ?? []) {
+  const stored = await store.read(key);
+  for await (const chunk of stored ?? []) {
     hash.update(chunk);
     chunks.push(chunk);
   }
   if (hash.digest('hex') !== digest) {
     throw new ExportError(
       'PageConflictError',
-      `${store.locate(key)}, a part of the plan of the run, is missing or was changed. Restore it from a bucket version or a backup, or ` +
-        'delete it and start with --restart to abandon the run and begin a new one',
+      `${store.locate(key)}, a part of the plan of the run, ${stored === undefined ? 'is missing' : 'was changed'}. ` +
+        `Restore it from a bucket version or a backup, or ${stored === undefined ? '' : 'delete it and '}start with --restart to abandon the run ` +
+        'and begin a new one',
     );
   }
   const lines = Buffer.concat(chunks).toString().split('\n');

@@ -152,12 +152,12 @@ async function readExpectedRoot(
 function announceFailures(
   { emit }: ExportPageDependencies,
   { run, before }: Iteration,
-  { failures }: RunProgress,
+  { failures, counts }: RunProgress,
 ): void {
   if (run.slices === undefined) return;
   const announced = new Set(before.setAside);
   for (const each of failures) {
-    if (!announced.has(each.slice)) emit({ event: 'slice-set-aside', ...refOf(run), ...each });
+    if (!announced.has(each.slice)) emit({ event: 'slice-set-aside', ...refOf(run), ...each, slices: counts });
   }
 }
 

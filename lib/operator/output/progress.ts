@@ -103,7 +103,8 @@ function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
     const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
     return { ...observed, slices, pages, reports, bytes };
   }
-  if (event.event === 'slice-ended') return { ...observed, slices: event.slices };
+  // Of parents, the run has no slices before its plan is made.
+  if (event.event === 'slice-ended' || event.event === 'slice-set-aside') return { ...observed, slices: event.slices };
   return event.event === 'run-restarted' ? { ...observed, run: event.run, ...zeroTotals } : observed;
 }
 

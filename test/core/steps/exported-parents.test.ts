@@ -155,6 +155,7 @@ describe('a run whose parents are the reports of another export', () => {
       'None of 2 reports has anything at /@key',
       'Correct parents',
     ],
+    [{ id: '/@key' }, [repo('a'), repo('b')], 'None of 2 reports has anything at /@key', 'Correct parents'],
     [{ where: [{ at: '/@archived', not: ['x'] }] }, [repo('a')], 'None of 1 reports has anything at /@archived', ''],
     [{ also: { owner: '/@owner' } }, [repo('a'), repo('b', '')], '{parent.owner}', 'must be a text or a number'],
   ] satisfies [Partial<ExportedParents>, Repos, string, string][])(
@@ -163,7 +164,8 @@ describe('a run whose parents are the reports of another export', () => {
       const { issues: bench, publish } = someExports({ parents });
       await publish(listed);
       const { error, message } = failed(await bench.start());
-      expect(error).toBe('ContractError');
+      // The settings have another path than all reports.
+      expect(error).toBe(what.startsWith('None of') ? 'ConfigurationError' : 'ContractError');
       expect(message).toContain(what);
       expect(message).toContain(why);
       expect(message).not.toContain('ä');
@@ -285,7 +287,12 @@ describe('a run whose parents are the reports of another export', () => {
     const { active } = await bench.state();
     const loop = { export: 'issues', run: active?.run ?? '', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
     const { execution = '' } = active ?? {};
-    await expect(exportPage(bench.deps, { loop, execution })).rejects.toMatchObject({ name: 'PageConflictError' });
+    const name = 'PageConflictError';
+    const changed = expect.stringMatching(/was changed\. .*, or delete it and start with --restart/);
+    await expect(exportPage(bench.deps, { loop, execution })).rejects.toMatchObject({ name, message: changed });
+    bench.store.objects.delete(part);
+    const missing = expect.stringMatching(/is missing\. .*, or start with --restart/);
+    await expect(exportPage(bench.deps, { loop, execution })).rejects.toMatchObject({ name, message: missing });
   });
 
   it('gets no plan if its request is no longer that of the settings, although a plan without parents needs none', async () => {
@@ -313,6 +320,12 @@ describe('a run whose parents are the reports of another export', () => {
     Object.assign(bench.deps, { reportReader });
     objects.set(page, text.replace('"b"', '"c"'));
     expect(failed(await bench.start())).toMatchObject({ error: 'PageConflictError' });
+    // Unreadable before its checksum is known.
+    objects.set(page, text.replace('<report ', '<report<'));
+    expect(failed(await bench.start())).toMatchObject({
+      error: 'PageConflictError',
+      message: expect.stringContaining('page-000001'),
+    });
     objects.set(page, text);
     completed(await bench.start());
   });

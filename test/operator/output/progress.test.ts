@@ -66,8 +66,19 @@ describe('the progress of a run', () => {
       `Its second pass follows. It continues as run ${run}`,
     ],
     [
-      { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML' },
+      { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML', slices: sliced.slices },
       'Slice 7 is set aside: ContractError: not XML',
+    ],
+    // Before its first page, nothing else says that the run has parents.
+    [
+      {
+        event: 'slice-set-aside',
+        ...ofSlice,
+        error: 'ContractError',
+        message: 'not XML',
+        slices: { done: 0, count: 64, parents: { gone: 0, skipped: 0 } },
+      },
+      'Parent 7 is set aside: ContractError: not XML',
     ],
     [
       { event: 'service-asked-to-wait', ...ofSlice, page: 3, seconds: 9, inside: true },

@@ -20,7 +20,7 @@ import {
   summaryKeyBeside,
 } from './observations.ts';
 import { operatorId } from '../histories/abandon.ts';
-import { exportedUntil } from './parents.ts';
+import { exportedUntil, hasCoverage } from './parents.ts';
 import { checkCuts, checkSlices, maxRestarts } from './slices.ts';
 
 /** `name`: of the export, or of a bounded run of it. */
@@ -303,7 +303,9 @@ function checkWatermark(
   const { since } = scenario.settings;
   const initial = ('initial' in since ? since.initial : undefined) ?? previous.active.since;
   // A first run may begin before `since.initial`, and end before it.
-  const lowerBound = lowerBounds.get(name) ?? Math.min(Date.parse(initial), Date.parse(previous.active.since));
+  // But a parent that comes later begins at `since.initial`.
+  const first = hasCoverage(observed, {}) ? initial : previous.active.since;
+  const lowerBound = lowerBounds.get(name) ?? Math.min(Date.parse(initial), Date.parse(first));
   lowerBounds.set(name, lowerBound);
   const published = publishedReports.get(name) ?? new Set();
   const missed = timeline.reports.filter(

@@ -224,7 +224,7 @@ export function mayBeMisplaced(
   { runs }: Pick<Observations, 'runs'>,
   { proofs }: Pick<Seen, 'proofs'>,
   run: string,
-  { date, visibleAt, isRedated }: SimulatedReport,
+  { date, visibleAt, isRedated, parent }: SimulatedReport,
 ): boolean {
   if (isRedated) return true;
   if (!proofs.has(run)) return false;
@@ -234,7 +234,8 @@ export function mayBeMisplaced(
   const active = runs.get(run);
   // One report without a next page is not noticed.
   if (proof.reports.length > 0 && active !== undefined && !isCounted(active)) return true;
-  const wasVisible = visibleAt <= proof.asOf;
+  // It is requested for one parent.
+  const wasVisible = visibleAt <= proof.asOf && (proof.parent === undefined || proof.parent === parent);
   if (proof.upperBounds === 'ignored') return !wasVisible;
   const isEnd = active !== undefined && cutsOf(active).some(({ until }) => until === date);
   return proof.upperBounds === 'included' && isEnd && !(wasVisible && date === proof.since);
