@@ -611,22 +611,6 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the since of a start moves the coverage of all parents',
-    violates: 'a chain begins where its parent is covered',
-    faults: [
-      {
-        at: 'lib/core/parents/coverage.ts#storeCoverage',
-        replace:
-          (real: typeof storeCoverage): typeof storeCoverage =>
-          (store, run, ended) => {
-            const { coverage: rules } = run.parents ?? {};
-            const isNamed = run.parents !== undefined && rules?.isSinceNamed;
-            return real(store, isNamed ? { ...run, since: instantOf(0) } : run, ended);
-          },
-      },
-    ],
-  },
-  {
     name: 'the coverage stays that of the run before, if a run is not published',
     violates: 'a chain begins where its parent is covered',
     faults: inWrites(
