@@ -376,6 +376,8 @@ const runSchema = z.object({
   slices: z.optional(slicesSchema),
   /** Only if the parents are reports of another export. The run has no slices until its plan is made. */
   parents: z.optional(parentsSchema),
+  /** Set if each chain begins with a job, so that those who have no settings know it. */
+  hasJobs: z.optional(z.literal(true)),
   /** The values of parents that an operator skips. Absent: none. */
   skipped: z.optional(z.readonly(z.array(text))),
   request: requestSchema,

@@ -61,13 +61,17 @@ export async function* runHealthChecks(
   const services = Map.groupBy(usable, ({ service: { address, settings, keySource }, probeFromFunction }) =>
     JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]),
   );
-  for (const [first, ...others] of services.values()) {
+  for (const all of services.values()) {
+    // A page without a job can be requested.
+    const [first, ...others] = all.toSorted((one, other) => Number(hasJob(one)) - Number(hasJob(other)));
     if (first === undefined) continue;
     for await (const [check, outcome] of checkService(first, options)) {
       yield { check, export: others.length === 0 ? first.name : null, ...outcome };
     }
   }
 }
+
+const hasJob = ({ definition }: ExportTarget): boolean => definition.job !== undefined;
 
 /** Undefined: the check does not apply. */
 type Found = Outcome | undefined;

@@ -379,7 +379,7 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
       active.slices === undefined
         ? null
         : { ...progress.counts, setAside: await withParents(target, active, progress.failures) },
-    ...(target.definition.job !== undefined && { jobs: await readJobs(target, active, progress) }),
+    ...(active.hasJobs === true && { jobs: await readJobs(target, active, progress) }),
     startedAt,
     lastPageAt: progress.loggedAt,
     request: requestOf(request, filterOf(request, since)),

@@ -365,6 +365,7 @@ function newRunOf(
           parallel: chosen.parallel,
           named: isSinceNamed ? { since, watermark: state.watermark } : undefined,
         })),
+    ...(definition.job !== undefined && { hasJobs: true as const }),
     request,
     compression,
     startedBy: execution,

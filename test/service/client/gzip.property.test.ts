@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { gunzip } from '../../../lib/service/client/response/gzip.ts';
+import { gunzip, gunzipFile } from '../../../lib/service/client/response/gzip.ts';
 import { collect } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { chunk } from '../../support/service/raw-server.ts';
@@ -174,4 +174,37 @@ describe('any body', () => {
       else expect(outcome).toBeInstanceOf(ExportError);
     },
   );
+});
+
+describe('a file of a result', () => {
+  async function* chunksOf(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
+    for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+  }
+  const read = async (bytes: Buffer, size = 7): Promise<string> =>
+    Buffer.concat(await collect(gunzipFile(context, chunksOf(bytes, size)))).toString();
+
+  test.prop([fc.array(fc.string({ maxLength: 40 }), { minLength: 1, maxLength: 4 }), fc.integer({ min: 1, max: 40 })], {
+    numRuns: cases(200),
+  })('has the content of all its members, wherever it is divided', async (members, size) => {
+    const file = Buffer.concat(members.map((each) => gzipSync(each)));
+    expect(await read(file, size)).toBe(members.join(''));
+    const cutOff = read(file.subarray(0, -1), size);
+    await expect(cutOff).rejects.toMatchObject(anError('ContractError', 'not a valid file in gzip'));
+  });
+
+  it.each(['', 'a', 'plain text', '\u{1f}x'])(
+    'is taken as it is if it does not begin as gzip does: %j',
+    async (text) => {
+      expect(await read(Buffer.from(text), 1)).toBe(text);
+    },
+  );
+
+  it.each([
+    ['a byte is changed', (file: Buffer) => Buffer.concat([file.subarray(0, -6), Buffer.from([1]), file.subarray(-5)])],
+    ['something follows', (file: Buffer) => Buffer.concat([file, Buffer.from('more')])],
+    ['zeros follow', (file: Buffer) => Buffer.concat([file, Buffer.alloc(9)])],
+  ])('is refused if %s', async (_, change) => {
+    const file = change(Buffer.concat([gzipSync('one'), gzipSync('two')]));
+    await expect(read(file)).rejects.toMatchObject(anError('ContractError', 'not a valid file in gzip'));
+  });
 });

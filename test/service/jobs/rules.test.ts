@@ -222,6 +222,34 @@ describe('a job', () => {
   });
 });
 
+describe('a result', () => {
+  it('may be there at once: a job without polls', async () => {
+    const withoutPolls = (api: Description): Description => ({
+      ...api,
+      job: api.job && { create: api.job.create, id: api.job.id },
+    });
+    await using jobs = await startJobs(walked, { change: withoutPolls });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.bench.slept).toEqual([]);
+    expect(jobs.vendor.received.map(({ method }) => method)).toEqual(['POST', 'GET']);
+  });
+
+  it('may be a list of IDs, each of which is requested with the credentials', async () => {
+    const withItems = (api: Description): Description => ({
+      ...api,
+      job: api.job && { ...api.job, result: { at: '/parts/*', request: { path: '/files/{job}/{item}' } } },
+    });
+    await using jobs = await startJobs(listed, { change: withItems });
+    const { manifest, pages } = completed(await jobs.bench.start());
+    expect([pages, reportIds(jobs.bench, manifest)]).toEqual([2, all]);
+    const files = jobs.vendor.received.filter(({ path }) => path.startsWith('/files/'));
+    expect(files.map(({ headers }) => headers.authorization)).toEqual([
+      `Bearer ${jobs.secret}`,
+      `Bearer ${jobs.secret}`,
+    ]);
+  });
+});
+
 describe('the files of a result', () => {
   it('are the same list after an end of the process in between', async () => {
     const end = endingAt('after the page is logged');

@@ -359,7 +359,9 @@ export const jobVendors: readonly JobVendor[] = [
       if (state === 'unnamed') return { status: 203, body: { resourceType: 'Bundle' } };
       const parts = job.rows.length === 0 ? [] : job.rows.length === 1 ? ['1'] : ['1', '2'];
       const output = parts.map((each) => ({ type: 'Patient', url: `${world.apiUrl()}/files/${job.id}/${each}` }));
-      return { body: { transactionTime: new Date(0).toISOString(), requiresAccessToken: true, output, error: [] } };
+      return {
+        body: { transactionTime: new Date(0).toISOString(), requiresAccessToken: true, output, parts, error: [] },
+      };
     },
   },
   {

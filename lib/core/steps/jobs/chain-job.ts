@@ -8,8 +8,8 @@
 
 import { stateNameOfRun } from '../../bounded-runs.ts';
 import { ExportError, isExportError, type ErrorName } from '../../errors.ts';
-import { type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
-import type { JobService, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
+import { type Instant, type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
+import type { CreatedJob, JobService, PageRequest, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
 import { numberOf } from '../../slices.ts';
 import { NotYet } from '../../slots/held-slot.ts';
 import { ownedRun } from '../export-state.ts';
@@ -144,7 +144,7 @@ class JobStep {
     before: JobRecord,
     { id, isWalked }: { readonly id: string; readonly isWalked: boolean },
   ): Promise<ReadyJob | 'empty'> {
-    const polled = await this.#send(this.#jobs.poll, id);
+    const polled = await this.#send(this.#jobs.poll, { job: id });
     const after = afterPoll(before, polled, this.#facts());
     if (isWalked && after.kind !== 'ready' && after.kind !== 'wait') throw this.#startOver();
     switch (after.kind) {
@@ -166,43 +166,49 @@ class JobStep {
     }
   }
 
+  /** Writes the record right before each request: waits for a slot, the rate or a Retry-After may take minutes. */
   async #create(read: Versioned<JobRecord>, unanswered: number): Promise<ReadyJob> {
     const { run, slice } = this.#chain;
     const { log, definition, runtime } = this.#deps;
     const { execution } = this.#limits;
-    ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
-    const { attempt = 1 } = slice;
-    const createdAt = instantOf(runtime.now());
-    const common = { run: run.run, attempt, execution, createdAt, asOf: run.startedAt };
-    const creating = await this.#write(read, { ...common, phase: 'creating', unanswered: unanswered + 1 });
+    const common = { run: run.run, attempt: slice.attempt ?? 1, execution, asOf: run.startedAt };
+    let newest = read;
+    let createdAt = instantOf(runtime.now());
+    const beforeSend = async (): Promise<void> => {
+      ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
+      createdAt = instantOf(runtime.now());
+      newest = await this.#write(newest, { ...common, createdAt, phase: 'creating', unanswered: unanswered + 1 });
+    };
+    let created: CreatedJob;
     try {
-      const { id, serviceTime } = await this.#send(this.#jobs.create);
-      const asOf =
-        serviceTime !== null && epochMsOf(serviceTime) < epochMsOf(run.startedAt) ? serviceTime : run.startedAt;
-      const { poll } = this.#rules;
-      const created = { ...common, id, asOf, unanswered: 0, status: 'created', statusSince: createdAt };
-      if (poll === undefined) {
-        await this.#write(creating, { ...created, phase: 'done' });
-        return { id, asOf };
-      }
-      const pollAt = runtime.now() + poll.everyMs;
-      const record: JobRecord = { ...created, phase: 'waiting', pollAt: instantOf(pollAt) };
-      await this.#write(creating, record);
-      throw this.#park(pollAt, record);
+      created = await this.#send(this.#jobs.create, { beforeSend });
     } catch (error) {
-      // A write that fails leaves what is true as well: that a job may exist.
-      if (isNotCreated(error)) await this.#record.replace(creating, { ...common, phase: 'notCreated', unanswered });
+      const isRecorded = newest !== read;
+      if (isRecorded && isNotCreated(error)) {
+        await this.#record.replace(newest, { ...common, createdAt, phase: 'notCreated', unanswered });
+      }
       throw error;
     }
+    const { id, serviceTime } = created;
+    const asOf = serviceTime === null ? run.startedAt : earlier(serviceTime, run.startedAt);
+    const record = { ...common, createdAt, id, asOf, unanswered: 0, status: 'created', statusSince: createdAt };
+    const { poll } = this.#rules;
+    if (poll === undefined) {
+      await this.#write(newest, { ...record, phase: 'done' });
+      return { id, asOf };
+    }
+    const pollAt = runtime.now() + poll.everyMs;
+    await this.#write(newest, { ...record, phase: 'waiting', pollAt: instantOf(pollAt) });
+    throw this.#park(pollAt, { ...record, phase: 'waiting' });
   }
 
   async #send<Result>(
     send: (...args: Parameters<JobService['poll']>) => Promise<Result>,
-    job?: string,
+    more: Pick<PageRequest, 'job' | 'beforeSend'>,
   ): Promise<Result> {
     const { run, slice, parent } = this.#chain;
     const label = `the report job of ${describePage({ page: 1, ...slice, parent: parent?.id })} of run ${run.run}`;
-    const request = { ...requestOf(this.#chain, { cursor: null, label }), job };
+    const request = { ...requestOf(this.#chain, { cursor: null, label }), ...more };
     const { result } = await withLimits(this.#deps, this.#chain, this.#limits, send)(request, this.#limits, 1);
     return result;
   }
@@ -242,6 +248,8 @@ class JobStep {
     return { run: run.run, attempt: slice.attempt ?? 1, execution, rules: this.#rules, now: this.#deps.runtime.now() };
   }
 }
+
+const earlier = (one: Instant, other: Instant): Instant => (epochMsOf(one) < epochMsOf(other) ? one : other);
 
 const readyJob = ({ asOf, resultId }: JobRecord, id: string): ReadyJob => ({ id: resultId ?? id, asOf });
 

@@ -1,0 +1,114 @@
+/** What commands show of report jobs, and which requests they send. */
+
+import { expect, it } from 'vitest';
+import { runHealthChecks } from '../../lib/operator/health-checks.ts';
+import { statusLines } from '../../lib/operator/output/status-table.ts';
+import { apiOfRequest, planJob } from '../../lib/operator/plan/job.ts';
+import { requestPages } from '../../lib/operator/plan/requests.ts';
+import { planRun } from '../../lib/operator/plan-run.ts';
+import { readExport } from '../../lib/operator/run-view.ts';
+import type { ExportTarget, Target } from '../../lib/operator/target.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
+import { asExportTarget, completed } from '../support/export/export-bench.ts';
+import { startJobs } from '../support/service/job-bench.ts';
+import { type JobVendor, jobVendors } from '../support/service/job-vendors.ts';
+
+const vendor = jobVendors.find(({ file }) => file === 'dune-query.json') as JobVendor;
+
+type Jobs = Awaited<ReturnType<typeof startJobs>>;
+
+const targetOf = ({ bench, definition, api, vendor: { url } }: Jobs): ExportTarget => {
+  const target = asExportTarget(bench);
+  const connect = async () => ({ ...bench.deps.service, [Symbol.asyncDispose]: async () => {} });
+  return { ...target, definition, service: { ...target.service, api, address: url, connect } };
+};
+
+/** A run whose process has ended while it waits for its job. */
+async function startWaiting(): Promise<Jobs> {
+  let writes = 0;
+  const crash = (moment: string) => {
+    if (moment === 'after the job is recorded') writes += 1;
+    if (writes >= 3) throw new Error('the process is over');
+  };
+  const jobs = await startJobs(vendor, { bench: { crash } });
+  await jobs.bench.start().catch(() => {});
+  return jobs;
+}
+
+const statusOf = async (jobs: Jobs): Promise<string> => {
+  const now = jobs.bench.deps.runtime.now();
+  const view = await readExport(targetOf(jobs), 1, now);
+  const options = { now, style: (_: unknown, text: string) => text, columns: 200, program: 'x', option: '' };
+  return statusLines([view], '', options as never).join('\n');
+};
+
+it('the status shows the job, what it says, and since when', async () => {
+  await using jobs = await startWaiting();
+  jobs.bench.advance(14 * 60_000);
+  expect(await statusOf(jobs)).toMatch(/report job +waiting for report 7f3a-1, QUERY_STATE_EXECUTING for \d+ min/);
+});
+
+it('a plan creates a job only if that is asked for, and says what it did', async () => {
+  await using jobs = await startJobs(vendor);
+  const target = targetOf(jobs);
+  const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
+  if (!('next' in plan) || plan.next === undefined) throw new Error('nothing is planned');
+  expect(apiOfRequest(jobs.api, plan.next).request.path).toBe('/api/v1/query/3493826/execute');
+  const said: string[] = [];
+  const options = { run: null, slice: 1, notify: (text: string) => said.push(text), runtime: jobs.bench.deps.runtime };
+  expect(await planJob(target, plan.next, { ...options, mayCreate: false })).toEqual({
+    kind: 'none',
+    notes: [expect.stringContaining('--create-job')],
+  });
+  expect(jobs.vendor.received).toEqual([]);
+  const job = await planJob(target, plan.next, { ...options, mayCreate: true });
+  expect(said).toEqual([
+    'Report job 7f3a-1 was created',
+    'Report job 7f3a-1: QUERY_STATE_EXECUTING, next poll in 30 s',
+    'Report job 7f3a-1: QUERY_STATE_EXECUTING, next poll in 30 s',
+  ]);
+  expect(job.notes).toEqual([expect.stringContaining('report job 7f3a-1 was created')]);
+  if (job.kind === 'none') throw new Error('the job has no result');
+  const walk = {
+    run: undefined,
+    parentOf: async () => undefined,
+    notify: () => {},
+    runtime: systemRuntime,
+    toEnd: true,
+  };
+  const { pages } = await requestPages(target, job.request, {}, walk);
+  expect(pages.map(({ page }) => page.reports)).toEqual([5]);
+});
+
+it('a plan requests the result of the job that the run waits for', async () => {
+  await using jobs = await startWaiting();
+  const target = targetOf(jobs);
+  const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
+  if (!('run' in plan) || plan.next === undefined) throw new Error('nothing is planned');
+  const { runtime } = jobs.bench.deps;
+  const job = await planJob(target, plan.next, {
+    run: plan.run,
+    slice: 1,
+    mayCreate: false,
+    notify: () => {},
+    runtime,
+  });
+  expect(job).toMatchObject({ kind: 'ready', request: { job: '7f3a-1' }, notes: [] });
+  expect(jobs.vendor.created()).toBe(1);
+});
+
+it('doctor creates no job, and says what waiting costs', async () => {
+  await using jobs = await startJobs(vendor);
+  const lines: string[] = [];
+  const options = { version: '1', program: 'x', runtime: jobs.bench.deps.runtime, notify: () => {} };
+  const all = { name: 'a test', option: '', open: async () => targetOf(jobs) } as unknown as Target;
+  for await (const finding of runHealthChecks(all, 'rows', options)) lines.push(JSON.stringify(finding));
+  expect(lines.join('\n')).toContain('an hour of waiting has 120 polls, which cost $0.009 of state transitions on AWS');
+  expect(jobs.vendor.received).toEqual([]);
+});
+
+it('a completed run has no jobs to show', async () => {
+  await using jobs = await startJobs(vendor);
+  completed(await jobs.bench.start());
+  expect(await statusOf(jobs)).not.toContain('report job');
+});
