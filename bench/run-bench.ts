@@ -9,9 +9,10 @@ import { functionOfSlices } from './function.ts';
 import { type Benchmark, formatTable } from './harness/benchmark.ts';
 import { latency } from './latency.ts';
 import { link } from './link.ts';
+import { parents } from './parents.ts';
 import { slices } from './slices.ts';
 
-const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, functionOfSlices, finish];
+const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, parents, functionOfSlices, finish];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]
        npm run bench -- coverage FOLDER [--out FOLDER]
