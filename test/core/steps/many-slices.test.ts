@@ -3,8 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
-import { type LogEntry, type LoopState, type Run, zeroTotals } from '../../../lib/core/model.ts';
-import type { PageLog, PageRequest, Received, ReportService } from '../../../lib/core/ports.ts';
+import { type ExportedParents, type LogEntry, type LoopState, type Run, zeroTotals } from '../../../lib/core/model.ts';
+import type { ListedObject, PageLog, PageRequest, Received, ReportService } from '../../../lib/core/ports.ts';
 import { newestEntries, readProgress } from '../../../lib/core/run-progress.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
 import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
@@ -12,10 +12,21 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { pageKey } from '../../../lib/core/storage/keys.ts';
+import { storeLines } from '../../../lib/core/parents/coverage.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { findRun } from '../../../lib/operator/run-view.ts';
-import { anEndEntry, anExportState, aPageEntry, aProgressRecord, aRun, at, collect } from '../../support/builders.ts';
+import {
+  aFetchedPage,
+  anEndEntry,
+  anExportState,
+  aPageEntry,
+  aProgressRecord,
+  aRun,
+  aRunId,
+  at,
+  collect,
+} from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -90,24 +101,44 @@ function counting(log: PageLog) {
   return { port, take };
 }
 
+const otherExport: ExportedParents = {
+  export: 'others',
+  id: '/id',
+  also: {},
+  where: [],
+  inHeaders: [],
+  hasCoverage: true,
+  listsChanges: false,
+};
+
+const onePage: Script = () => aFetchedPage({ body: '<reports><report/></reports>', reports: 1, nextCursor: null });
+
+/** How the run has its slices: they are of a period, or each is of a parent in a plan, which is stored. */
+async function chainsOf(bench: Bench, count: number, hasPlan: boolean): Promise<Partial<Run>> {
+  const { definition, store } = bench.deps;
+  if (!hasPlan) return { until: at('2026-11-01T00:00:00Z'), slices: { count, lengthMs: minute, parallel: 8 } };
+  Object.assign(definition, { parents: otherExport });
+  const lines = Array.from({ length: count }, (_, index) => `${JSON.stringify({ id: `p${index + 1}` })}\n`);
+  const parts = await storeLines(store, definition.name, lines);
+  const parents = { export: 'others', run: aRunId(), parallel: 8, parts, coverage: { overlapMs: 0 } };
+  return { slices: { count, parallel: 8 }, parents };
+}
+
 /** A run of `count` slices of one page, all but the last eight of them complete. Nothing of it is bounded in time. */
-async function almostComplete(count: number) {
-  const bench = anExportBench({ limits: { pagesPerInvocation: 25 } });
+async function almostComplete(count: number, hasPlan: boolean) {
+  const bench = anExportBench({ limits: { pagesPerInvocation: 25 }, ...(hasPlan && { script: onePage }) });
   const { definition } = bench.deps;
   const { name, request } = definition;
-  const slices = { count, lengthMs: minute, parallel: 8 };
-  const run = aRun({
-    export: name,
-    since: at('2020-01-01T00:00:00Z'),
-    until: at('2026-11-01T00:00:00Z'),
-    slices,
-    request,
-  });
+  const chains = await chainsOf(bench, count, hasPlan);
+  const run = aRun({ export: name, since: at('2020-01-01T00:00:00Z'), request, ...chains });
   const done = count - 8;
+  const listed: ListedObject[] = [];
   const page = aPageEntry({ export: name, run: run.run, nextCursor: null });
   for (let number = 1; number <= done; number += 1) {
     const ref = { slice: number, attempt: 1, page: 1 };
-    await bench.log.append({ ...page, ...ref, key: pageKey(run, ref) });
+    const key = pageKey(run, ref);
+    await bench.log.append({ ...page, ...ref, key, parent: hasPlan ? `p${number}` : undefined });
+    listed.push({ key, bytes: page.bytes, revision: page.revision });
   }
   await bench.log.replaceState(anExportState({ export: name, sequence: 1, active: run }));
   const record = bench.log.progress(name);
@@ -126,36 +157,72 @@ async function almostComplete(count: number) {
     loggedAt: last?.loggedAt ?? null,
   });
   const { port, take } = counting(bench.log);
-  const deps = { ...bench.deps, log: port };
+  let partsRead = 0;
+  const store: typeof bench.deps.store = {
+    ...bench.deps.store,
+    async read(key) {
+      partsRead += 1;
+      return await bench.store.read(key);
+    },
+    async *list(prefix) {
+      yield* listed;
+      yield* bench.store.list(prefix);
+    },
+  };
+  const takeParts = () => {
+    const taken = partsRead;
+    partsRead = 0;
+    return taken;
+  };
+  const deps = { ...bench.deps, log: port, store };
   const begun = await beginRun(deps, { input: {}, execution: 'another' });
   if (begun.next !== 'export') throw new Error(begun.next);
-  const beginning = take();
+  const beginning = { ...take(), parts: takeParts() };
   const seen = await findRun({ ...asExportTarget(bench), log: port }, run.run);
   expect(seen).toMatchObject({ pages: done, slices: { done, count } });
   const status = take();
   const loop = await exportPage(deps, { loop: begun, execution: 'another', maxInFlight: 16 });
   expect(loop).toMatchObject({ next: 'finish', page: count + 1 });
-  const iteration = take();
-  const payload = JSON.stringify(loop).length;
+  const iteration = { ...take(), parts: takeParts() };
   const { active } = (await bench.log.exportState(name)) ?? {};
+  const payload = JSON.stringify(loop).length;
   return {
     beginning,
     status,
     iteration,
+    finish: async () => {
+      const result = await finishRun(deps, { run: run.run, execution: 'another' });
+      expect(result.pages).toBe(count);
+      const { calls, entries } = take();
+      return { calls, entriesPerPage: entries / count, parts: takeParts() };
+    },
     payload: payload - String(count).length * 2,
     state: JSON.stringify(active?.slices).length - String(count).length,
   };
 }
 
 describe('a run with many slices', () => {
-  it('costs as much to begin, to look at and to continue with 100,000 slices as with 1,000', async () => {
-    const [few, many] = [await almostComplete(1_000), await almostComplete(100_000)];
-    expect(many).toEqual(few);
+  it.each([
+    ['slices', false],
+    ['parents', true],
+  ])('costs as much to begin, to look at and to continue with 100,000 %s as with 1,000', async (_of, hasPlan) => {
+    const [few, many] = [await almostComplete(1_000, hasPlan), await almostComplete(100_000, hasPlan)];
+    expect(many).toEqual({ ...few, finish: many.finish });
+    // Of the plan, only the part with the slices that are left.
+    expect([few.beginning, few.iteration].map(({ parts }) => parts)).toEqual([0, hasPlan ? 1 : 0]);
     // The record, the eight slices after it, and two entries for each of them.
     expect(few.beginning.entries + few.status.entries).toBe(0);
     expect(few.beginning.calls).toBeLessThanOrEqual(5);
     expect(few.status.calls).toBeLessThanOrEqual(4);
     expect(few.iteration.calls).toBeLessThanOrEqual(4 + 2 * 8);
+  });
+
+  it('is finished by reading its log and its plan as often with 5,000 parents as with 1,000', async () => {
+    const few = await almostComplete(1_000, true);
+    const many = await almostComplete(5_000, true);
+    const finished = await few.finish();
+    expect(finished).toEqual({ calls: 7, entriesPerPage: 2, parts: 1 });
+    expect(await many.finish()).toEqual({ ...finished, parts: 3 });
   });
 
   it('is resumed after a crash from its record, and reads only the log of slices after that', async () => {
