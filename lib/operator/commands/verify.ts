@@ -159,7 +159,7 @@ async function findNewestRun({ store, log, name }: ExportTarget): Promise<RunId 
 function rowLines(row: Row, style: TextStyle): readonly string[] {
   if ('error' in row) return unreadableLines(row, style);
   if (row.status === 'none') return [`${style('yellow', 'No run yet:')} ${row.export}`];
-  const { published, run, bounds, parentRun, notes, findings, findingCount } = row;
+  const { published, run, parentRun, notes, findings, findingCount } = row;
   const ofParents = parentRun === null ? '' : `, parents of run ${parentRun.run} of ${parentRun.export}`;
   const about = `${row.export} (${published ? '' : 'unfinished '}run ${run}, ${totals(row)}${ofParents})`;
   const noteLines = notes.map((note) => style('dim', `  ${note}`));
@@ -171,9 +171,14 @@ function rowLines(row: Row, style: TextStyle): readonly string[] {
     ...findings.map(({ message }) => `  ${message}`),
     ...(more === 0 ? [] : [`  and ${plural(more, 'more problem')}`]),
     '  Do not rely on this run. Restore the original objects, from a bucket version or a backup, or export the same',
-    bounds === null
-      ? '  reports in a new run: start it with a --since at or before the one of this run.'
-      : `  reports again: start with --since ${bounds.since} --until ${bounds.until} --again.`,
+    `  reports ${remedyOf(row)}.`,
     ...noteLines,
   ];
+}
+
+/** How the same reports are exported once more. */
+function remedyOf({ bounds, parentRun }: Pick<VerifiedRun, 'bounds' | 'parentRun'>): string {
+  if (bounds !== null) return `again: start with --since ${bounds.since} --until ${bounds.until} --again`;
+  if (parentRun !== null) return `again: start with --parents ${parentRun.run} --again`;
+  return 'in a new run: start it with a --since at or before the one of this run';
 }

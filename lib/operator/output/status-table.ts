@@ -26,6 +26,8 @@ export interface StatusTableOptions extends TableOptions {
   /** `npx --no -- report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
+  /** Why the exports cannot be started, by name: then no table suggests it. */
+  readonly problems?: ReadonlyMap<string, string> | undefined;
 }
 
 /** A summary and a line per export; or the details of one whose runs were read, or that cannot be read. */
@@ -186,7 +188,7 @@ function detailsOf(view: ExportView, options: StatusTableOptions): readonly Deta
     details.push(['last start', `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`, 'red']);
   }
   if (runs.length === 0) {
-    details.push(commandDetail(options, bounded.newest === null ? 'first run' : 'regular run', `start ${name}`));
+    details.push(startDetail(options, name, bounded.newest === null ? 'first run' : 'regular run'));
   }
   return [
     ...details,
@@ -200,6 +202,14 @@ const commandDetail = ({ program, option }: StatusTableOptions, label: string, w
   `→ ${label}`,
   `${program} ${words} ${option}`,
 ];
+
+/** `words` select the run. */
+function startDetail(options: StatusTableOptions, name: string, label: string, words = ''): Detail {
+  const problem = options.problems?.get(name);
+  return problem === undefined
+    ? commandDetail(options, label, `start ${name}${words}`)
+    : ['settings', problem, 'yellow'];
+}
 
 function overdueDetails(view: ExportView, now: number): readonly Detail[] {
   const { reportsOverdue, lastReportsAt, reportsEverySeconds } = view;
@@ -218,18 +228,17 @@ function regularDetails(run: RunView, options: StatusTableOptions): readonly Det
     const command = commandDetail(options, 'to see what', `verify ${run.export} --run ${run.run}`);
     return [['damaged', text, 'red'], command];
   }
-  return [...runDetails(run, options.now), ...resumeDetails(run, `start ${run.export}`, options)];
+  return [...runDetails(run, options.now), ...resumeDetails(run, '', options)];
 }
 
 function boundedDetails(run: RunView, options: StatusTableOptions): readonly Detail[] {
-  const { export: name, since, until, parentRun, state } = run;
+  const { since, until, parentRun, state } = run;
   const isOfChildren = until === undefined && parentRun !== undefined;
-  const named = isOfChildren ? `--parents ${parentRun.run}` : `--since ${since} --until ${until}`;
-  const command = `start ${name} ${named}`;
+  const words = isOfChildren ? ` --parents ${parentRun.run}` : ` --since ${since} --until ${until}`;
   return [
     ['bounded run', `${boundsText(run)}: ${state}, ${placeText(run)}`, stateStyles[state]],
     ...runDetails(run, options.now),
-    ...resumeDetails(run, command, options),
+    ...resumeDetails(run, words, options),
   ];
 }
 
@@ -247,10 +256,10 @@ const boundsText = ({ since, until, parentRun }: RunView): string => {
 };
 
 /** The command that resumes the run. Until what has failed is corrected, a start fails again. */
-function resumeDetails(run: RunView, command: string, options: StatusTableOptions): readonly Detail[] {
+function resumeDetails(run: RunView, words: string, options: StatusTableOptions): readonly Detail[] {
   if (!canResume(run)) return [];
   const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
-  return [commandDetail(options, isFirst ? 'then resume' : 'to resume', command)];
+  return [startDetail(options, run.export, isFirst ? 'then resume' : 'to resume', words)];
 }
 
 /** `waiting for report 7f3a, IN_PROGRESS since 14 min`. */
