@@ -326,6 +326,8 @@ interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' 
 interface Events {
   'run-started': BegunRun;
   'run-resumed': BegunRun;
+  /** The run has its parents. `unknownSkipped`: how many that an operator skips are not among them. */
+  'parents-planned': RunRef & { parentExport: string; parentRun: string; parents: number; unknownSkipped: number };
   /** `isPass`: the pages were walked to their end, and are walked once more to prove them. */
   'run-restarted': RunRef & { abandoned: RunId; isPass: boolean; reason: string };
   'slice-restarted': RunRef & { slice: number; attempt: number; isPass: boolean; reason: string };

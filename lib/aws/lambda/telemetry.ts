@@ -131,6 +131,7 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     'pages-without-reports': () => ({}),
     'slice-set-aside': () => ({}),
     'slice-ended': () => ({}),
+    'parents-planned': () => ({}),
     // The alarm NotFresh counts completed runs: a bounded run does not make an export fresh.
     'run-completed': ({ bounded, secondsWithoutReports }) =>
       bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: secondsWithoutReports },

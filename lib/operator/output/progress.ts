@@ -104,6 +104,8 @@ function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
     return { ...observed, slices, pages, reports, bytes };
   }
   // Of parents, the run has no slices before its plan is made.
+  if (event.event === 'parents-planned')
+    return { ...observed, slices: { done: 0, count: event.parents, parents: { gone: 0, skipped: 0 } } };
   if (event.event === 'slice-ended' || event.event === 'slice-set-aside') return { ...observed, slices: event.slices };
   return event.event === 'run-restarted' ? { ...observed, run: event.run, ...zeroTotals } : observed;
 }
@@ -132,6 +134,13 @@ const messages: Messages = {
     isPass
       ? `${reason}. It continues as run ${run}`
       : `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
+  'parents-planned'({ run, parentExport, parentRun, parents, unknownSkipped }) {
+    if (parents === 0)
+      return `Run ${run} has no parents: no report of run ${parentRun} of ${parentExport} is one. Check parents.where in the settings if there should be some`;
+    const unknown = `${plural(unknownSkipped, 'parent')} of --skip-parent ${unknownSkipped === 1 ? 'is' : 'are'} not in run ${run}, so it has no effect`;
+    const planned = `The run has ${plural(parents, 'parent')}, the reports of run ${parentRun} of ${parentExport}`;
+    return unknownSkipped === 0 ? undefined : `${unknown}. ${planned}`;
+  },
   // Every slice that needs two passes begins another one.
   'slice-restarted': ({ slice, attempt, isPass, reason }, slices) =>
     isPass && attempt === 2

@@ -185,6 +185,18 @@ describe('a run whose parents are the reports of another export', () => {
     expect(header.totals.pages).toBe(0);
   });
 
+  it('says with its plan how many parents it has, and how many are skipped that it does not have', async () => {
+    const { issues: bench, publish } = someExports({ parents: { where: [{ at: '/@owner', is: ['p'] }] } });
+    const parentRun = await publish(repos('a', 'b'));
+    const { run } = completed(await bench.start({ skipParent: ['a', 'c'] }));
+    const plan = { export: 'issues', run, parentExport: 'repos', parentRun };
+    const plans = () => bench.events.filter(({ event }) => event === 'parents-planned');
+    expect(plans()).toEqual([{ ...plan, event: 'parents-planned', parents: 0, unknownSkipped: 2 }]);
+    await publish([repo('a', 'owner="p"')]);
+    completed(await bench.start({ skipParent: ['a', 'c'] }));
+    expect(plans()[1]).toMatchObject({ parents: 1, unknownSkipped: 1 });
+  });
+
   it('has no pages of a parent that an operator skips, whose value is in the plan', async () => {
     const dead: Script = (request, nth) => {
       if (request.parent === 'b') throw new ExportError('RequestRejectedError', 'no access to this one');

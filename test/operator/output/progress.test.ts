@@ -49,6 +49,14 @@ const until = at('2026-11-20T02:30:00Z');
 const sliced = { until, slices: { done: 3, count: 64 } };
 const ofSlice = { export: 'daily', run, slice: 7 };
 const ofRun = { export: 'daily', run };
+const planned = {
+  event: 'parents-planned',
+  ...ofRun,
+  parentExport: 'repos',
+  parentRun: fresh,
+  parents: 12,
+  unknownSkipped: 0,
+} as const;
 
 describe('the progress of a run', () => {
   it.each<[ExportEvent, string]>([
@@ -80,6 +88,15 @@ describe('the progress of a run', () => {
       },
       'Parent 7 is set aside: ContractError: not XML',
     ],
+    [
+      { ...planned, parents: 0 },
+      `Run ${run} has no parents: no report of run ${fresh} of repos is one. Check parents.where in the settings if there should be some`,
+    ],
+    [
+      { ...planned, unknownSkipped: 1 },
+      `1 parent of --skip-parent is not in run ${run}, so it has no effect. The run has 12 parents, the reports of run ${fresh} of repos`,
+    ],
+    [planned, ''],
     [
       { event: 'service-asked-to-wait', ...ofSlice, page: 3, seconds: 9, inside: true },
       'Waiting 9 s before page 3 of slice 7 (Retry-After)',
