@@ -133,6 +133,9 @@ export const numberOf = ({ slice = 1 }: Pick<Slice, 'slice'>): number => slice;
 export const hasParents = ({ slices }: Pick<Run, 'slices'>): boolean =>
   slices !== undefined && slices.lengthMs === undefined;
 
+/** For messages: what each chain of the run is. The value of a parent may be confidential. */
+export const chainNoun = (run: Pick<Run, 'slices'>): 'parent' | 'slice' => (hasParents(run) ? 'parent' : 'slice');
+
 /** Whether slices of this length are those of the run. */
 export function hasSlices(run: Run, lengthMs: number, { zone = utcZone }: RequestDates): boolean {
   const { count, lengthMs: ms } = cut(run, lengthMs, zone);

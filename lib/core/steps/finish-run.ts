@@ -27,7 +27,7 @@ import {
   type RunResult,
 } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
-import { hasParents, sliceCountOf, sliceOf } from '../slices.ts';
+import { chainNoun, hasParents, sliceCountOf, sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
 import { type CompletedRun, manifestChunks, missingParents, summaryChunks } from '../storage/manifest.ts';
 import { foldContent, type RunContent } from '../storage/run-content.ts';
@@ -189,7 +189,7 @@ async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
     if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
     throw new MissingSlices(
       'CursorRejectedError',
-      `Another invocation has started slice ${slice} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
+      `Another invocation has started ${chainNoun(run)} ${slice} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
         'The next start exports the rest of it',
     );
   }
@@ -198,7 +198,7 @@ async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
     throw new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
   throw new MissingSlices(
     'PageConflictError',
-    `${logName} has the last pages of ${content.complete} of ${count} slices. The run is not published. ` +
+    `${logName} has the last pages of ${content.complete} of ${count} ${chainNoun(run)}s. The run is not published. ` +
       'The next start looks for the others',
   );
 }

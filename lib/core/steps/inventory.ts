@@ -17,6 +17,7 @@ import type { ListedObject, StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { objectDigest } from '../storage/compression.ts';
 import { newestEntries } from '../run-progress.ts';
+import { hasParents } from '../slices.ts';
 import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
 import type { PlacedEntries } from '../storage/run-content.ts';
 
@@ -173,10 +174,11 @@ function differenceOf(logged: PageEntry, stored: ListedObject | undefined): stri
   return `was replaced: its revision is ${stored.revision} instead of ${logged.revision}`;
 }
 
-function conflict({ run, export: exportName }: Run, page: PageRef, reason: string): ExportError {
+function conflict({ run, export: exportName, ...of }: Run, page: PageRef, reason: string): ExportError {
+  const parent = hasParents(of) ? '' : undefined;
   return new ExportError(
     'PageConflictError',
-    `${capitalize(describePage(page))} of run ${run} of export ${exportName} is not in the store as it was logged: ${reason}. The run is not ` +
+    `${capitalize(describePage({ ...page, parent }))} of run ${run} of export ${exportName} is not in the store as it was logged: ${reason}. The run is not ` +
       'published. Restore the page and start again, or start with --restart to abandon the run and begin a new one',
   );
 }

@@ -94,7 +94,7 @@ export function assertContinues({ limits, request }: ExportDefinition, entry: Pa
     const consequence =
       entry.slice === undefined
         ? 'The run is never published; the next start begins a new one'
-        : 'The slice is never published; the next start begins it again';
+        : `These pages of the ${entry.parent === undefined ? 'slice' : 'parent'} are never published; the next start requests them again`;
     const page = `${capitalize(describePage(entry))} of run ${entry.run}`;
     const problem =
       entry.equalPages < maxEqualPages

@@ -14,9 +14,10 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
+import { capitalize } from '../sanitize.ts';
 import type { Pass, Run } from '../model.ts';
 import type { ReportValues, StepDependencies } from '../ports.ts';
-import { numberOf } from '../slices.ts';
+import { chainNoun, numberOf } from '../slices.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
 import { describePage } from '../storage/keys.ts';
 import type { UnloggedEntry } from './commit-page.ts';
@@ -155,8 +156,9 @@ async function readPass({ log }: PassDependencies, { slice }: Chain, last: Unlog
   return { ids: isRepeated ? null : hash('sha256', bytes), reports, serviceTime };
 }
 
-function reasonFor({ run: { run }, slice }: Chain, { ids, reports }: Pass, before: Pass | undefined): string {
-  const name = `${slice.slice === undefined ? 'Run' : `Slice ${slice.slice} of run`} ${run}`;
+function reasonFor({ run, slice }: Chain, { ids, reports }: Pass, before: Pass | undefined): string {
+  const ofRun = slice.slice === undefined ? 'run' : `${chainNoun(run)} ${slice.slice} of run`;
+  const name = capitalize(`${ofRun} ${run.run}`);
   const count = reports.toLocaleString('en');
   if (ids !== null && before === undefined)
     return `${name} has come to the end of its pages with ${count} reports. Its second pass has to find the same ones (next.proof)`;

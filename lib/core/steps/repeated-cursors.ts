@@ -81,10 +81,11 @@ async function assertDistinct(
 ): Promise<void> {
   if (repeated.size === 0) return;
   const pages = new Map<string, number>();
-  for await (const { page, slice, cursor } of log.entries(chain)) {
+  for await (const entry of log.entries(chain)) {
+    const { page, cursor } = entry;
     if (cursor === null || !repeated.has(digestOf(cursor))) continue;
     const earlier = pages.get(cursor);
-    if (earlier !== undefined) throw new RepeatedCursor(chain.run, { page, slice, attempt: chain.attempt }, earlier);
+    if (earlier !== undefined) throw new RepeatedCursor(chain.run, { ...entry, attempt: chain.attempt }, earlier);
     pages.set(cursor, page);
   }
 }
@@ -98,7 +99,7 @@ export class RepeatedCursor extends ExportError {
     const consequence =
       page.slice === undefined
         ? 'The run is never published; the next start begins a new one'
-        : 'The run is not published; the next start exports this slice from its beginning';
+        : 'The run is not published; the next start exports these pages from the first one';
     super(
       'RepeatedCursorError',
       `${capitalize(describePage(page))} of run ${run} was requested with the cursor of page ${earlier}, so it contains pages twice. ${consequence}`,

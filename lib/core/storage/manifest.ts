@@ -12,7 +12,7 @@ import { describeRoot, haveOneRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
 import { addPage, type LogEntry, type PageEntry, periodOf, refOf, type Run, zeroTotals } from '../model.ts';
 import { endsChain } from '../run-progress.ts';
-import { hasParents, sliceOf } from '../slices.ts';
+import { chainNoun, hasParents, sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { describePage, missingParentsKey, pageKey, type RunKeyParts } from './keys.ts';
 import { countMissing, foldContent, type RunContent } from './run-content.ts';
@@ -88,7 +88,7 @@ async function* unbrokenChains(
     if (predecessor !== undefined && entry.slice !== predecessor.slice) endSlice();
     if (first === undefined) number += 1;
     const slice = run.slices && number;
-    if (entry.slice !== slice) throw brokenChain(run, `${describePage(entry)} is not of slice ${slice}`);
+    if (entry.slice !== slice) throw brokenChain(run, `${describePage(entry)} is not of ${chainNoun(run)} ${slice}`);
     const problem = chainProblem(run, predecessor, entry, root);
     if (problem !== undefined) throw brokenChain(run, problem);
     first ??= entry;

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { ExportDefinition, LogEntry, LoopState } from '../../../lib/core/model.ts';
+import type { ExportDefinition, ExportState, LogEntry, LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, ReceivedEnd } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
@@ -53,6 +53,16 @@ const withGone =
   (isGone: (parent: string) => boolean): Script =>
   (request) =>
     request.cursor === null && isGone(request.parent ?? '') ? gone : pagesOfParent(request);
+const pageOf = ({ objects }: Bench['store'], suffix: string): string =>
+  [...objects.keys()].find((key) => key.includes(suffix)) ?? '';
+function dropEntries(log: Bench['log'], slice: number): void {
+  const before = { ...log };
+  Object.assign(log, {
+    async *runEntries(...args: Parameters<typeof log.runEntries>) {
+      for await (const entry of before.runEntries(...args)) if (entry.slice !== slice) yield entry;
+    },
+  });
+}
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `${index + 1}`);
 const verify = async (bench: Bench, run: string) =>
   await verifyRun(
@@ -91,6 +101,33 @@ describe('a run of an export with parents', () => {
     const bounded = aBench({ script });
     expect(completed(await bounded.start(bounds))).toMatchObject({ bounded: true, pages: 6 });
     expect(bounded.service.requests.filter(({ since, until }) => since === until)).toMatchObject([{ parent: 'open' }]);
+  });
+
+  it.each([
+    ['a parent has started over', { attempts: { 2: 2 } }, () => {}, /has started parent 2 of run/],
+    ['a parent has no last page', {}, ({ log }: Bench) => dropEntries(log, 2), /the last pages of 2 of 3 parents/],
+    [
+      'a page of it is missing',
+      {},
+      ({ store }: Bench) => store.objects.delete(pageOf(store, '000002-000001')),
+      /^Page 1 of parent 2 of run/,
+    ],
+    [
+      'a page of it was never logged',
+      {},
+      ({ store }: Bench) => store.objects.set(pageOf(store, '000002-000002').replace('2.xml', '3.xml'), '<reports/>'),
+      /^Page 3 of parent 2 of run/,
+    ],
+  ])('is not published, and the error names the parent, if %s', async (_, slices, damage, message) => {
+    const bench = aBench();
+    let loop: LoopState & { readonly next: string } = (await begin(bench.deps, 'one')) as LoopState & { next: string };
+    while (loop.next !== 'finish') loop = await exportPage(bench.deps, { loop, execution: 'one' });
+    const { active, ...state } = await bench.state();
+    if (active?.slices === undefined) throw new Error('no run with slices');
+    const changed = { ...active, slices: { ...active.slices, ...slices } };
+    await bench.log.replaceState({ ...state, version: state.version + 1, active: changed } as ExportState);
+    damage(bench);
+    await expect(finishRun(bench.deps, { run: active.run, execution: 'one' })).rejects.toThrow(message);
   });
 
   it('is resumed with the parents that are left', async () => {

@@ -117,6 +117,8 @@ describe('a run whose pages are counted without a total', () => {
     const { manifest } = completed(await bench.start());
     expect(reportIdsOf(bench, manifest)).toEqual(['1a', '1b', '1c', '2a', '2b']);
     const attempts = bench.events.flatMap((event) => (event.event === 'slice-restarted' ? [event.slice] : []));
+    const reasons = bench.events.flatMap((event) => (event.event === 'slice-restarted' ? [event.reason] : []));
+    expect(reasons.join()).toMatch(/^Parent \d of run/);
     expect(attempts.toSorted((one, other) => one - other)).toEqual(service.requests === 12 ? [1, 2, 3] : [1, 2, 2, 3]);
     // What a state keeps of passes is only about slices that are not complete.
     expect(JSON.stringify(await bench.state())).not.toContain('"passes"');

@@ -19,9 +19,9 @@ async function read(cursors: readonly (string | null)[]): Promise<number> {
 }
 
 /** A run with two slices. */
-async function readSlices(first: readonly (string | null)[], second: readonly (string | null)[]): Promise<void> {
-  const slices = [first, second].map((cursors, index) =>
-    entriesFor(cursors).map((entry) => ({ ...entry, slice: index + 1, attempt: 1 })),
+async function readSlices([first, second]: readonly (readonly (string | null)[])[], parent?: string): Promise<void> {
+  const slices = [first ?? [], second ?? []].map((cursors, index) =>
+    entriesFor(cursors).map((entry) => ({ ...entry, slice: index + 1, attempt: 1, parent })),
   );
   const log = {
     async *entries({ slice = 1 }: { readonly slice?: number | undefined }) {
@@ -45,12 +45,15 @@ describe('the log entries of a run that is to be published', () => {
   });
 
   it('may have the same cursor in two slices, but not twice in one, which the error names', async () => {
-    await readSlices([null, 'a', 'b'], [null, 'a', 'b']);
-    await expect(readSlices([null, 'a', 'a'], [null, 'b'])).rejects.toMatchObject({ slice: 1 });
-    await expect(readSlices([null, 'a'], [null, 'b', 'c', 'b'])).rejects.toMatchObject({
+    const distinct = [null, 'a', 'b'];
+    const repeated = [null, 'b', 'c', 'b'];
+    await readSlices([distinct, distinct]);
+    await expect(readSlices([[null, 'a', 'a'], distinct])).rejects.toMatchObject({ slice: 1 });
+    await expect(readSlices([distinct, repeated])).rejects.toMatchObject({
       slice: 2,
       message: expect.stringContaining('Page 4 of slice 2'),
     });
+    await expect(readSlices([distinct, repeated], 'a/b')).rejects.toThrow('Page 4 of parent 2');
   });
 
   it.prop([fc.uniqueArray(fc.string(), { maxLength: 3_000, size: 'max' })])(
