@@ -625,7 +625,8 @@ function beginNextAttempt(
     };
     const changeTo = (slices: RunSlices): ExportState => ({ ...state, active: { ...active, slices } });
     // The count is recorded all the same: it tells the next start to begin the slice from its beginning.
-    if (count > definition.limits.maxCursorRestarts) return { change: changeTo(counted), result: undefined };
+    if (isRejected && count > definition.limits.maxCursorRestarts)
+      return { change: changeTo(counted), result: undefined };
     const generation = generationOf(active.slices) + 1;
     const restarted = { ...counted, generation, attempts: { ...attempts, [number]: attempt + 1 } };
     return { change: changeTo(restarted), result: restarted };

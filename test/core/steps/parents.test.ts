@@ -414,6 +414,25 @@ describe('a parent that an operator skips', () => {
     expect(await finishRun(bench.deps, { run, execution: 'one' })).toMatchObject({ run, pages: 4 });
   });
 
+  it('is skipped by a run in progress although its cursors were rejected too often to start over', async () => {
+    const script: Script = (request) => {
+      if (request.parent === 'closed' && request.cursor !== null)
+        throw new ExportError('CursorRejectedError', 'the cursor is unknown');
+      return pagesOfParent(request);
+    };
+    const bench = aBench({ script, limits: { maxCursorRestarts: 0 }, definition: { slicing: { parallel: 1 } } });
+    const begun = await begin(bench.deps, 'one');
+    bench.running.add('one');
+    const exportNext = async (loop: LoopState) => await exportPage(bench.deps, { loop, execution: 'one' });
+    let loop = await exportNext(begun);
+    while ((await bench.state()).active?.slices?.restarts === undefined) loop = await exportNext(loop);
+    await bench.start(skip);
+    while (loop.next === 'page') loop = await exportNext(loop);
+    expect(loop.next).toBe('finish');
+    const run = begun.run as LogEntry['run'];
+    expect(await finishRun(bench.deps, { run, execution: 'one' })).toMatchObject({ run, pages: 4 });
+  });
+
   it('is published as skipped, wherever a process is killed', async () => {
     let isOver = false;
     for (let at = 1; !isOver; at += 1) {
