@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { type ErrorName, ExportError, errorNames } from '../../../lib/core/errors.ts';
 import { NotYet } from '../../../lib/core/slots/held-slot.ts';
-import { classify, type Reaction } from '../../../lib/core/steps/walk-slices.ts';
+import { classify, type Reaction } from '../../../lib/core/steps/slices/reactions.ts';
 
 const timeIsUp = AbortSignal.abort(new ExportError('ServiceUnavailableError', 'the time of the invocation is over'));
 const processEnds = AbortSignal.abort(new Error('SIGINT'));
