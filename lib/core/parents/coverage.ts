@@ -18,9 +18,10 @@ import { loadPart, storePart } from './run-parents.ts';
 
 type Rules = NonNullable<NonNullable<Run['parents']>['coverage']>;
 
-/** The lines of a plan with what is covered of each parent, and those of covered parents that are not in it. */
 export interface CoveredPlan {
+  /** The lines of the plan, with what is covered of each parent. */
   readonly lines: readonly string[];
+  /** The lines of covered parents that are not in the plan. */
   readonly absent: readonly string[];
 }
 
@@ -28,20 +29,21 @@ const keyOf = ({ id, also }: Parent): string => JSON.stringify({ id, also });
 
 /**
  * Adds to the lines of a plan what is covered, and where each chain begins. `covered` is that of completed runs, by the
- * keys of their parents.
+ * keys of their parents: first those of the newest plan, then those that are absent for longer and longer.
  */
 export function coverLines(lines: readonly string[], covered: ReadonlyMap<string, Instant>, rules: Rules): CoveredPlan {
-  const left = new Map(covered);
+  const unplanned = new Map(covered);
   const planned = lines.map((line) => {
     const { id, also } = JSON.parse(line) as Parent;
     const key = keyOf({ id, also });
     const until = covered.get(key);
-    left.delete(key);
+    unplanned.delete(key);
     const since = rules.isSinceNamed ? undefined : sinceOf(until, rules);
     return `${JSON.stringify({ id, also, covered: until, since })}\n`;
   });
-  // One that is no longer known begins where the first run does, so nothing is missed.
-  const absent = [...left].slice(-maxParents).map(([key, until]) => lineOf(JSON.parse(key) as Parent, until));
+  // The longest absent ones are forgotten. If one comes back, it begins where the first run does, so nothing is missed.
+  const remembered = [...unplanned].slice(0, maxParents);
+  const absent = remembered.map(([key, until]) => lineOf(JSON.parse(key) as Parent, until));
   return { lines: planned, absent };
 }
 
@@ -51,25 +53,24 @@ const lineOf = ({ id, also }: Parent, covered: Instant): string => `${JSON.strin
 const sinceOf = (covered: Instant | undefined, { overlapMs, initial }: Rules): Instant =>
   covered === undefined ? (initial ?? instantOf(0)) : instantOf(Math.max(0, epochMsOf(covered) - overlapMs));
 
-/** The line of a parent after a run whose chain of it ended. `reached`: how far the run has exported. */
-function coveredLine(
-  parent: Parent,
-  {
-    isWalked,
-    reached,
-    run,
-  }: {
-    readonly isWalked: boolean;
-    readonly reached: Instant;
-    readonly run: Pick<Run, 'since'> & { readonly rules: Rules };
-  },
-): string | undefined {
-  const { covered, since = run.since } = parent;
-  const leavesGap = epochMsOf(since) > epochMsOf(sinceOf(covered, run.rules));
+interface CompletedRun {
+  readonly since: Instant;
+  /** How far it has exported. */
+  readonly reached: Instant;
+  readonly rules: Rules;
+}
+
+/** How far a parent is covered after a run that has walked its chain to the end. */
+function coveredAfter(
+  { covered, since: sinceOfParent }: Parent,
+  { since: sinceOfRun, reached, rules }: CompletedRun,
+): Instant | undefined {
+  const since = sinceOfParent ?? sinceOfRun;
+  const leavesGap = epochMsOf(since) > epochMsOf(sinceOf(covered, rules));
+  if (leavesGap) return covered;
   // With a slow clock, a run seems to end before its chain begins. Earlier children are not wanted.
   const end = isLater(reached, since) ? reached : since;
-  const until = isWalked && !leavesGap && isLater(end, covered) ? end : covered;
-  return until === undefined ? undefined : lineOf(parent, until);
+  return isLater(end, covered) ? end : covered;
 }
 
 const isLater = (one: Instant, other: Instant | undefined): boolean =>
@@ -137,9 +138,9 @@ export async function storeCoverage(
     const lines: string[] = [];
     for (const parent of await loadPart(store, planKey(run.export, digest), digest)) {
       slice += 1;
-      const walked = { isWalked: !unwalked.has(slice), reached, run: { since: run.since, rules } };
-      const line = coveredLine(parent, walked);
-      if (line !== undefined) lines.push(line);
+      const isWalked = !unwalked.has(slice);
+      const covered = isWalked ? coveredAfter(parent, { since: run.since, reached, rules }) : parent.covered;
+      if (covered !== undefined) lines.push(lineOf(parent, covered));
     }
     if (lines.length > 0) stored.push(await storePart(store, run.export, lines));
   }

@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, ExportedParents } from '../../../lib/core/model.ts';
 import type { Received, ReportService } from '../../../lib/core/ports.ts';
+import { coverLines } from '../../../lib/core/parents/coverage.ts';
+import { maxParents } from '../../../lib/core/parents/plan.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
 import { aFetchedPage, anExportRequest } from '../../support/builders.ts';
 import { anExportBench, completed, failed } from '../../support/export/export-bench.ts';
@@ -188,6 +190,13 @@ describe('the chain of a parent', () => {
     expect(completed(end).pages).toBe(3);
     expect(begun).toEqual({ b: first });
   });
+});
+
+it('forgets the parents that are absent longest, if they are too many', () => {
+  const covered = Array.from({ length: maxParents + 2 }, (_, index) => [JSON.stringify({ id: `${index}` }), initial]);
+  const { absent } = coverLines(['{"id":"0"}\n'], new Map(covered as never), { overlapMs: 0 });
+  const ids = absent.map((line) => (JSON.parse(line) as { id: string }).id);
+  expect([ids.length, ids[0], ids.at(-1)]).toEqual([maxParents, '1', `${maxParents}`]);
 });
 
 describe('a coverage that was changed', () => {
