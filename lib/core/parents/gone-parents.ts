@@ -40,9 +40,10 @@ export function tooManyGoneError(
   const gone = countMissing(content, 'gone');
   const walked = count - countMissing(content, 'skipped');
   const most = Math.max(1, Math.floor((walked * limits.goneAtMostPercent) / 100));
-  if (gone === 0 || (gone <= most && gone < walked)) return undefined;
   const problem = `${gone} of ${count} parents of run ${run} are gone (when.gone)`;
+  if (gone === 0) return undefined;
   if (gone === walked) return notPublished(`${problem}, so that none is left`);
+  if (gone <= most) return undefined;
   return notPublished(
     `${problem}, and parents.gone.atMost allows ${most}`,
     'If so many are gone, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',

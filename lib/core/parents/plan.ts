@@ -45,14 +45,13 @@ export function createPlan(parents: ExportedParents) {
       const value = valueAt(path);
       const isText = value?.type === 'string' || value?.type === 'number';
       const problem = isText ? problemOfParent(value.text, inHeaders.includes(name)) : 'must be a text or a number';
-      if (problem !== undefined || value === undefined) {
-        const subject = path === '' ? 'The text' : `The value at ${path}`;
-        const error = problemError('ContractError', parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
-        if (value !== undefined) throw error;
-        incomplete ??= { path, error };
-        return '';
-      }
-      return value.text;
+      if (isText && problem === undefined) return value.text;
+      const subject = path === '' ? 'The text' : `The value at ${path}`;
+      const error = problemError('ContractError', parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
+      if (value !== undefined) throw error;
+      // If all reports lack it, the path is wrong, not this report.
+      incomplete ??= { path, error };
+      return '';
     };
     const id = textAt(idAt, 'parent');
     const values = alsoByName.map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);

@@ -114,15 +114,7 @@ async function readReports(
   const address = store.locate(page.key);
   const chunks = await store.read(page.key);
   if (chunks === undefined) throw changedPage(address, 'does not exist');
-  try {
-    const reports = await reportReader.read(readPage(page, chunks), paths);
-    if (page.reports === null || page.reports === reports.length) return reports;
-    throw new ExportError(
-      'ConfigurationError',
-      `${address} has ${page.reports} reports by its manifest, and ${reports.length} by the settings: its description has changed since. ` +
-        'Complete a run with the new description, then start again',
-    );
-  } catch (error) {
+  const reports = await reportReader.read(readPage(page, chunks), paths).catch(async (error: unknown) => {
     if (error instanceof DifferentContentError) throw changedPage(address, error.message);
     if (!isExportError(error, 'ContractError')) throw error;
     await assertUnchanged(store, page);
@@ -131,7 +123,13 @@ async function readReports(
       `${address} cannot be read by the settings: ${error.message}. Its description has changed since. Complete a run with the new description, then start again`,
       { cause: error },
     );
-  }
+  });
+  if (page.reports === null || page.reports === reports.length) return reports;
+  throw new ExportError(
+    'ConfigurationError',
+    `${address} has ${page.reports} reports by its manifest, and ${reports.length} by the settings: its description has changed since. ` +
+      'Complete a run with the new description, then start again',
+  );
 }
 
 /** A page that was changed may be unreadable before its checksum shows it. */

@@ -82,11 +82,11 @@ export async function loadPart(store: DocumentReader, key: string, digest: strin
     chunks.push(chunk);
   }
   if (hash.digest('hex') !== digest) {
+    const [problem, first] = stored === undefined ? ['is missing', ''] : ['was changed', 'delete it and '];
     throw new ExportError(
       'PageConflictError',
-      `${store.locate(key)}, a part of the plan of the run, ${stored === undefined ? 'is missing' : 'was changed'}. ` +
-        `Restore it from a bucket version or a backup, or ${stored === undefined ? '' : 'delete it and '}start with --restart to abandon the run ` +
-        'and begin a new one',
+      `${store.locate(key)}, a part of the plan of the run, ${problem}. Restore it from a bucket version or a backup, ` +
+        `or ${first}start with --restart to abandon the run and begin a new one`,
     );
   }
   const lines = Buffer.concat(chunks).toString().split('\n');

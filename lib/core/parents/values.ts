@@ -36,7 +36,7 @@ export function isSelected(
 function holds({ is, not }: ReportCondition, value: ReportValue | undefined): boolean {
   const isNothing = value === undefined || value.type === 'null';
   const isOneOf = (values: NonNullable<ReportCondition['is']>): boolean =>
-    values.some((each) => (each === null || isNothing ? each === null && isNothing : value.text === String(each)));
+    values.some((each) => (each === null ? isNothing : !isNothing && value.text === String(each)));
   if (is !== undefined) return isOneOf(is);
   return not === undefined ? !isNothing : !isOneOf(not);
 }

@@ -48,7 +48,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   const { definition, log } = deps;
   const { loop, execution } = command;
   const state = await log.exportState(definition.stateName);
-  const run = await withPlan(deps, [ownedRun(state, execution, definition.name), state], command);
+  const run = await withPlan(deps, { run: ownedRun(state, execution, definition.name), state }, command);
   const isSameRun = run.run === loop.run;
   const before = await readProgress(log, run);
   const contradiction = contradictionOf(run, before.isComplete, definition);

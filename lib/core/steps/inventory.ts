@@ -75,12 +75,14 @@ const entriesOf = (log: InventoryDependencies['log'], run: Run): AsyncIterable<L
 /** Reads which objects in the folder of an unfinished run are not its pages. */
 export async function readPlaced(log: InventoryDependencies['log'], run: Run): Promise<PlacedEntries> {
   const ends = new Map<number | undefined, number>();
+  if (run.slices === undefined) {
+    const last = await log.last(refOf(run));
+    if (last?.kind === 'end') ends.set(undefined, last.page);
+    return { ends, attempts: new Map() };
+  }
   const attempts = new Map<number | undefined, number>(
-    Object.entries(run.slices?.attempts ?? {}).map(([slice, attempt]) => [Number(slice), attempt]),
+    Object.entries(run.slices.attempts ?? {}).map(([slice, attempt]) => [Number(slice), attempt]),
   );
-  const last = run.slices === undefined ? await log.last(refOf(run)) : undefined;
-  if (last?.kind === 'end') ends.set(undefined, last.page);
-  if (run.slices === undefined) return { ends, attempts };
   for await (const { kind, slice, page, attempt = 1 } of newestEntries(log, run)) {
     if (kind === 'end') ends.set(slice, page);
     if (attempt > 1) attempts.set(slice, attempt);
@@ -117,6 +119,12 @@ async function* storedPages(
 /** The name of the chunk, such as `3/0`: a group of slices, and the number of the chunk within each slice. */
 const chunkOf = ({ slice = 0, page }: PageRef): string =>
   `${Math.ceil(slice / chunkSlices)}/${Math.floor((page - 1) / chunkPages)}`;
+
+function firstPageOf(chunk: string): PageRef {
+  const [group = 0, index = 0] = chunk.split('/').map(Number);
+  const page = index * chunkPages + 1;
+  return group === 0 ? { page } : { page, slice: (group - 1) * chunkSlices + 1 };
+}
 
 function addToSum(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
@@ -157,9 +165,8 @@ async function conflictIn(chunk: string, deps: InventoryDependencies, counted: C
   // Only pages that were never logged are left.
   const [unlogged] = [...stored.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   if (unlogged === undefined) {
-    const [group = 0, index = 0] = chunk.split('/').map(Number);
-    const first = { page: index * chunkPages + 1, slice: group === 0 ? undefined : (group - 1) * chunkSlices + 1 };
-    return { error: conflict(run, first, 'this page, or one after it, changed during the check'), isLogged: false };
+    const reason = 'this page, or one after it, changed during the check';
+    return { error: conflict(run, firstPageOf(chunk), reason), isLogged: false };
   }
   const page = pageAt(run, unlogged.key) ?? { page: 0 };
   const reason = `${deps.store.locate(unlogged.key)} exists but was never logged`;

@@ -23,7 +23,7 @@ type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'store' | 
  */
 export async function withPlan(
   { definition, log, store, reportReader, emit }: PlanDependencies,
-  [run, state]: readonly [run: Run, state: ExportState | undefined],
+  { run, state }: { readonly run: Run; readonly state: ExportState | undefined },
   { execution, signal }: { readonly execution: string; readonly signal?: AbortSignal | undefined },
 ): Promise<Run> {
   if (run.parents === undefined || run.parents.parts !== undefined) return run;
@@ -31,7 +31,7 @@ export async function withPlan(
   if (parents === undefined || reportReader === undefined) {
     throw new Error(`The parents of run ${run.run} are not in the definition of export ${run.export}`);
   }
-  // Without parents, a run is complete at once. So its request is compared before.
+  // ExportPage does not compare the request of a complete run, and a run is complete at once if its plan is empty.
   const contradiction = contradictionOf(run, false, definition);
   if (contradiction !== undefined) throw contradiction;
   const plan = await readParents({ store, reportReader }, parents, signal);
