@@ -6,7 +6,15 @@
 import { epochMsOf } from '../timestamps.ts';
 import { createRootCheck, expectedRoot, haveOneRoot } from '../document-root.ts';
 import { isExportError } from '../errors.ts';
-import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
+import {
+  type ExportDefinition,
+  type ExportState,
+  type Invocation,
+  type LoopState,
+  refOf,
+  type Run,
+  type SetAsideSlice,
+} from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { contradictionOf } from '../start/contradiction.ts';
 import { identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
@@ -59,7 +67,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   // Also throws if the pages so far have reached a limit.
   const outcome = outcomeAfter(definition, iteration, before);
   if (isRepeated || outcome.next === 'finish') return outcome;
-  // Only after a wait, which counts as two iterations: after a page, `outcomeAfter` has returned `continue` already.
+  // A wait may have reached this limit. After a page, `outcomeAfter` compares it at the end of the iteration.
   if (loop.iterations >= definition.limits.iterationsPerExecution) {
     return { next: 'continue', ...loopAfter(definition, iteration, before) };
   }
@@ -116,23 +124,24 @@ async function continueAfter(
   if (backoffSeconds > 0) {
     // A write that fails must not lose the Retry-After.
     await record().catch(() => {});
+    announceFailures(deps, iteration, progress, ({ error }) => error !== 'ServiceThrottledError');
     return waitOutcome(deps, run, loop, { backoffSeconds, cause: firstError });
   }
   await record();
   announceFailures(deps, iteration, progress);
-  // A run with several chains continues although some have failed, if another one has logged pages, or has started over
-  // and lost its pages.
-  const hasChangedChain =
-    run.slices !== undefined &&
-    (progress.totals.pages !== before.totals.pages || progress.counts.done !== before.counts.done);
-  if (!hasChangedChain) {
-    // Their jobs have cost something. Once they are over, the failures of other chains count.
-    if (parkedUntil !== undefined) return parkedOutcome(deps, loop, parkedUntil);
-    if (failures.length > 0) return await restartOrThrow(deps, iteration, progress, firstError);
-    if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });
-  }
+  // As long as one of several chains gets on, the run continues, although others have failed.
+  const continues = run.slices !== undefined && hasChanged(before, progress);
+  if (continues) return outcomeAfter(definition, iteration, progress);
+  // The jobs of parked chains have cost something. Once they are over, the failures of other chains count.
+  if (parkedUntil !== undefined) return parkedOutcome(deps, loop, parkedUntil);
+  if (failures.length > 0) return await startOverOrThrow(deps, iteration, progress, firstError);
+  if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });
   return outcomeAfter(definition, iteration, progress);
 }
+
+/** Whether a chain has logged a page or its end, or has started over and lost its pages. */
+const hasChanged = (before: RunProgress, after: RunProgress): boolean =>
+  after.totals.pages !== before.totals.pages || after.counts.done !== before.counts.done;
 
 /** The root that the first page of a chain must have; undefined if none is known, or no first page is requested. */
 async function readExpectedRoot(
@@ -153,12 +162,12 @@ function announceFailures(
   { emit }: ExportPageDependencies,
   { run, before }: Iteration,
   { failures, counts }: RunProgress,
+  isAnnounced: (failure: SetAsideSlice) => boolean = () => true,
 ): void {
   if (run.slices === undefined) return;
-  const announced = new Set(before.setAside);
-  for (const each of failures) {
-    if (!announced.has(each.slice)) emit({ event: 'slice-set-aside', ...refOf(run), ...each, slices: counts });
-  }
+  const setAsideBefore = new Set(before.setAside);
+  const announced = failures.filter((failure) => isAnnounced(failure) && !setAsideBefore.has(failure.slice));
+  for (const each of announced) emit({ event: 'slice-set-aside', ...refOf(run), ...each, slices: counts });
 }
 
 /** The run that replaces the abandoned one. */
@@ -171,9 +180,9 @@ interface Replacement {
 /**
  * Starts a run with one slice over after a rejected cursor, or after a pass that another one has to confirm: a new run
  * with the same `since`, in the same execution. Pages of the abandoned run stay in the store and are never published.
- * @throws `error` if it is neither, or the run has used up `maxCursorRestarts`
+ * @throws `error` if it is anything else, or the run has used up `maxCursorRestarts`
  */
-async function restartOrThrow(
+async function startOverOrThrow(
   deps: ExportPageDependencies,
   iteration: Iteration,
   progress: RunProgress,
@@ -181,8 +190,8 @@ async function restartOrThrow(
 ): Promise<ExportPageOutcome> {
   const { definition, runtime, emit } = deps;
   const { run, command } = iteration;
-  const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
-  if (!isRejected || run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
+  if (run.slices !== undefined || !isExportError(error, 'CursorRejectedError')) throw error;
+  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   const { execution } = command;
   const ended = error instanceof AnotherPass ? error.pass : undefined;
   const replacement = await updateOwnedRun<Replacement | undefined>(deps, { execution }, (active, state) => {
@@ -190,28 +199,25 @@ async function restartOrThrow(
     // A concurrent invocation has exported the last page, and the run is being published.
     if (active.completion !== undefined) return { result: undefined };
     const pass = ended ?? active.pass;
+    // Every pass asks for what there was when the first one began.
+    const startedAt = pass === undefined ? runtime.now() : epochMsOf(active.startedAt);
     const next: Run = {
       ...active,
       lastFailure: undefined,
-      // Every pass asks for what there was when the first one began.
-      ...identifyRun(state, pass === undefined ? runtime : { ...runtime, now: () => epochMsOf(active.startedAt) }),
+      ...identifyRun(state, { ...runtime, now: () => startedAt }),
       cursorRestarts: active.cursorRestarts + 1,
       pass,
       documentRoot: progress.last?.documentRoot ?? active.documentRoot,
     };
     return { change: { ...state, sequence: next.sequence, active: next }, result: { next, isNew: true } };
   });
-  const restarted = { ...loopAfter(definition, iteration, progress), delays: undefined };
-  if (replacement === undefined) return { next: 'finish', ...restarted };
+  // No page of the new run was delayed by what has delayed the abandoned one.
+  const loop: LoopState = { ...loopAfter(definition, iteration, progress), delays: undefined };
+  if (replacement === undefined) return { next: 'finish', ...loop };
   const { next, isNew } = replacement;
-  if (isNew)
-    emit({
-      event: 'run-restarted',
-      ...refOf(next),
-      abandoned: run.run,
-      isPass: ended !== undefined,
-      reason: error.message,
-    });
-  const iterations = restarted.iterations + 1;
-  return { next: 'page', ...restarted, run: next.run, page: 1, iterations, waits: 0 };
+  if (isNew) {
+    const reason = error.message;
+    emit({ event: 'run-restarted', ...refOf(next), abandoned: run.run, isPass: ended !== undefined, reason });
+  }
+  return { next: 'page', ...loop, run: next.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

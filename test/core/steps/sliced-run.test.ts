@@ -290,6 +290,18 @@ describe('a slice that fails', () => {
     expect(Math.min(...after) - receivedAt).toBeGreaterThanOrEqual(600_000);
   });
 
+  it('is announced, too, if another one has a long Retry-After, which alone is no failure', async () => {
+    const bench = aBench();
+    const { begun, invoke } = await begunRun(bench, sliced);
+    const script: Script = (request, nth) =>
+      inSlice(1)(request)
+        ? failing('ContractError', () => true)(request, nth)
+        : failing('ServiceThrottledError', () => true, 600)(request, nth);
+    const { service } = bench.with({ script });
+    expect(await invoke(begun, { service })).toMatchObject({ next: 'wait', waitSeconds: 600 });
+    expect(eventsOf(bench, 'slice-set-aside')).toMatchObject([{ slice: 1, error: 'ContractError' }]);
+  });
+
   it('with a long Retry-After keeps it although the state, which would name the slice, cannot be written', async () => {
     const bench = aBench();
     const { begun, invoke } = await begunRun(bench, sliced);
