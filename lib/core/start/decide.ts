@@ -200,21 +200,26 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   // A run whose pages repeat, or that has too few reports, must never be published.
   if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
-  // A run without a logged page is replaced: a new run also exports reports that have appeared since. A new bounded run
-  // would export the same, and another job would be created, so these are replaced only if they cannot be resumed.
-  const isKept = isBounded(definition) || definition.job !== undefined;
-  const isReplaceable = !isKept || contradiction !== undefined;
-  const { totals, counts } = progress;
-  const { gone = 0, skipped = 0 } = counts.parents ?? {};
-  // A run whose parents are all gone so far may have begun with a wrong request.
-  const isUntouched = totals.pages === 0 && counts.done === gone + skipped;
-  if (isUntouched && isReplaceable) return begin(situation, active);
+  // A new run also exports the reports that have appeared since. A new bounded run would export the same, and another
+  // job would be created.
+  const isNewBetter = !isBounded(definition) && definition.job === undefined;
+  const isReplaceable = isNewBetter || contradiction !== undefined;
+  if (hasNothing(progress) && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
-  const skippedNow = withSkipped(active.skipped, input);
-  const taken = { ...takeOver(active, execution, input.scheduledTime), skipped: skippedNow };
+  const skipped = withSkipped(active.skipped, input);
+  const taken = { ...takeOver(active, execution, input.scheduledTime), skipped };
   const resumed =
     active.slices === undefined ? { run: taken, progress } : resumeSlices(taken, active.slices, situation);
   return resume({ ...state, recentExecutions: withExecution(state, execution) }, resumed.run, resumed.progress);
+}
+
+/**
+ * Whether nothing is lost if another run replaces this one. A run whose parents are all gone so far may have begun with
+ * a wrong request. The end of a chain without reports counts like a page.
+ */
+function hasNothing({ totals, counts }: RunProgress): boolean {
+  const { gone = 0, skipped = 0 } = counts.parents ?? {};
+  return totals.pages === 0 && counts.done === gone + skipped;
 }
 
 /**
@@ -318,9 +323,9 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     const period = `a run would start at ${since} and end at ${until}, now less the lag`;
     return skip('nothing to export yet', `there is nothing to export yet, because ${period}`);
   }
-  // In this start, or in that of the run that is replaced.
-  const isSinceNamed =
-    input.since !== undefined || (emptyRun?.parents?.coverage?.isSinceNamed === true && since === emptyRun.since);
+  // The start of the run that is replaced may have named it.
+  const wasNamed = emptyRun?.parents?.coverage?.isSinceNamed === true && since === emptyRun.since;
+  const isSinceNamed = input.since !== undefined || wasNamed;
   const skipped = withSkipped(emptyRun?.skipped, input);
   const run = { ...newRunOf(situation, { since, until, isSinceNamed }), skipped };
   const next: ExportState = {
@@ -390,7 +395,7 @@ function chainsOfParents(
     ? {
         overlapMs: since.overlapMs,
         initial: named === undefined ? since.initial : firstSince(definition, since.initial, named),
-        isSinceNamed: named && (true as const),
+        isSinceNamed: named === undefined ? undefined : (true as const),
       }
     : undefined;
   return { parents: { export: name, run, isNamed: run === undefined ? undefined : true, parallel, coverage } };

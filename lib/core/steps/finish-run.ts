@@ -91,7 +91,7 @@ async function complete(deps: FinishRunDependencies, command: FinishRunCommand):
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   const { store, log } = deps;
   const { run, content } = await setCompletion(deps, command).catch(async (error: unknown) => {
-    // The record of the run's progress named slices as complete that are not.
+    // The record of the run's progress may have named slices as complete that are not.
     if (error instanceof MissingSlices) await discardProgress(deps, command);
     throw error;
   });
@@ -99,11 +99,14 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const manifest = manifestKey(run);
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, content.placed), log));
   try {
-    const missing = completion.isPublished ? missingParents(run, content) : undefined;
-    if (missing !== undefined) await store.putDocument(missing.key, chunkOf(missing.text));
-    if (completion.isPublished) await store.putDocument(manifest, chunks);
-    // A run that is not published moves the watermark, too. So its pages are checked: reading the chunks does that.
-    else for await (const _ of chunks);
+    if (completion.isPublished) {
+      const missing = missingParents(run, content);
+      if (missing !== undefined) await store.putDocument(missing.key, chunkOf(missing.text));
+      await store.putDocument(manifest, chunks);
+    } else {
+      // A run that is not published moves the watermark, too. So its pages are checked: reading the chunks does that.
+      for await (const _ of chunks);
+    }
   } catch (error) {
     if (error instanceof RepeatedCursor && error.slice !== undefined) {
       await discardSlice(deps, command, error.slice, error.attempt);
@@ -182,23 +185,26 @@ async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
     if (run.slices === undefined || endsChain(last)) folded.add(first, last);
   }
   const content = folded.content();
-  const count = sliceCountOf(run);
-  if (content.complete === count) return { content, root };
-  const restarted = Object.keys(run.slices?.attempts ?? {});
-  for (const slice of restarted) {
+  if (content.complete === sliceCountOf(run)) return { content, root };
+  throw await incompleteError(log, run, content);
+}
+
+/** Why slices have no last page. */
+async function incompleteError(log: PageLog, run: Run, { complete }: RunContent): Promise<ExportError> {
+  const logName = `The page log of run ${run.run} of export ${run.export}`;
+  if (run.slices === undefined)
+    return new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
+  for (const slice of Object.keys(run.slices.attempts ?? {})) {
     if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
-    throw new MissingSlices(
+    return new MissingSlices(
       'CursorRejectedError',
       `Another invocation has started ${chainNoun(run)} ${slice} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
         'The next start exports the rest of it',
     );
   }
-  const logName = `The page log of run ${run.run} of export ${run.export}`;
-  if (run.slices === undefined)
-    throw new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
-  throw new MissingSlices(
+  return new MissingSlices(
     'PageConflictError',
-    `${logName} has the last pages of ${content.complete} of ${count} ${chainNoun(run)}s. The run is not published. ` +
+    `${logName} has the last pages of ${complete} of ${run.slices.count} ${chainNoun(run)}s. The run is not published. ` +
       'The next start looks for the others',
   );
 }

@@ -46,7 +46,7 @@ export interface WalkOptions {
 }
 
 export interface WalkLimits extends WalkOptions, RequestLimits, Required<Pick<Invocation, 'hasTime' | 'signal'>> {
-  /** Whether the step has just checked that the execution owns the run. */
+  /** Whether the step has just checked that the execution owns the run: the first page is not checked again. */
   readonly isOwned: boolean;
   /** How many pages to export at most. */
   readonly maxPages: number;
@@ -75,7 +75,7 @@ export async function* walk(
 ): AsyncGenerator<Logged> {
   const requests = requestAhead(deps, chain, from, limits);
   const lastPage = lastPageOf(from, limits);
-  const ofParent = chain.parent === undefined ? {} : { parent: chain.parent.id };
+  const parentField = chain.parent === undefined ? {} : { parent: chain.parent.id };
   try {
     let previous = from;
     let mayBeStored = limits.checkExisting;
@@ -104,12 +104,13 @@ export async function* walk(
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
-    // A request checks this while it is in flight. The step has just checked it for the first page.
-    if (existing !== undefined && (previous !== from || !limits.isOwned)) await assertOwned(deps, chain, limits);
+    // The step has just checked it for the first page. A page that is requested is checked while it is in flight.
+    const isOwned = limits.isOwned && previous === from;
+    if (existing !== undefined && !isOwned) await assertOwned(deps, chain, limits);
     const outcome = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
     if ('end' in outcome) return await commitEnd(identity, outcome.end, previous);
     const { durable, waitedSeconds } = outcome;
-    // An earlier attempt that stored the page may have compared it with another root.
+    // Also of an adopted page: the attempt that stored it may have compared it with another root.
     limits.roots.assertStored(durable, previous);
     const unlogged = await withIds(deps, chain, toLogEntry(chain.run, identity, durable, previous));
     // Without a proof, the chain has no last page: it starts over.
@@ -117,13 +118,13 @@ export async function* walk(
     // The first entry that is logged takes the delays before this invocation's pages.
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
     limits.delays.current = undefined;
-    const entry = await logPage(deps, { ...unlogged, ...delays, ...ofParent });
+    const entry = await logPage(deps, { ...unlogged, ...delays, ...parentField });
     return { entry, timing: entry.kind === 'page' ? durable.timing : null };
   }
 
   async function commitEnd(identity: PageIdentity, end: ReceivedEnd, previous: PageEntry | undefined): Promise<Logged> {
     if (end.reason === 'last' && previous !== undefined) await assertProved(deps, chain);
-    const entry = await logEnd(deps, chain.run, { identity, end, ...ofParent }, previous);
+    const entry = await logEnd(deps, chain.run, { identity, end, ...parentField }, previous);
     if (entry.kind === 'page') limits.roots.assertStored(entry, previous);
     return { entry, timing: null };
   }

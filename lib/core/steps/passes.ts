@@ -49,9 +49,9 @@ export class AnotherPass extends ExportError {
 export async function withIds(deps: PassDependencies, chain: Chain, entry: UnloggedEntry): Promise<UnloggedEntry> {
   const { provedBy } = deps.definition;
   if (provedBy === undefined) return entry;
-  const earlierPassAt = entry.page === 1 ? passBefore(chain)?.serviceTime : null;
   const ids = entry.reports === 0 ? '' : await readIds(deps, entry, provedBy);
-  return { ...entry, ids, ...(earlierPassAt != null && { earlierPassAt }) };
+  const earlierPassAt = passBefore(chain)?.serviceTime ?? undefined;
+  return { ...entry, ids, ...(entry.page === 1 && earlierPassAt !== undefined && { earlierPassAt }) };
 }
 
 async function readIds(
@@ -128,14 +128,14 @@ const passBefore = ({ run, slice }: { readonly run: Run; readonly slice: Chain['
   run.slices === undefined ? run.pass : run.slices.passes?.[numberOf(slice)];
 
 async function readPass({ log }: PassDependencies, { slice }: Chain, last: UnloggedEntry | undefined): Promise<Pass> {
-  const ofPages: Buffer[] = [];
+  const idsOfPages: Buffer[] = [];
   let reports = 0;
   let serviceTime: Pass['serviceTime'] = null;
-  const add = ({ page, ids = '', ...entry }: UnloggedEntry): void => {
+  const add = ({ page, ids = '', serviceTime: timeOfPage }: UnloggedEntry): void => {
     const bytes = Buffer.from(ids, 'base64');
-    ofPages.push(bytes);
+    idsOfPages.push(bytes);
     reports += bytes.length / idBytes;
-    if (page === 1) serviceTime = entry.serviceTime;
+    if (page === 1) serviceTime = timeOfPage;
     if (reports <= maxReportsOfPass) return;
     const limit = maxReportsOfPass.toLocaleString('en');
     throw new ExportError(
@@ -148,12 +148,18 @@ async function readPass({ log }: PassDependencies, { slice }: Chain, last: Unlog
     if (entry.kind === 'page' && entry.page !== last?.page) add(entry);
   }
   if (last !== undefined) add(last);
+  return { ids: digestOf(idsOfPages, reports), reports, serviceTime };
+}
+
+/** A digest that does not depend on the order of the IDs; null if two are equal. */
+function digestOf(idsOfPages: readonly Buffer[], reports: number): string | null {
   const ids = new BigUint64Array(reports);
   const bytes = Buffer.from(ids.buffer);
-  ofPages.reduce((at, part) => at + part.copy(bytes, at), 0);
+  let length = 0;
+  for (const idsOfPage of idsOfPages) length += idsOfPage.copy(bytes, length);
   ids.sort();
   const isRepeated = ids.some((id, index) => index > 0 && id === ids[index - 1]);
-  return { ids: isRepeated ? null : hash('sha256', bytes), reports, serviceTime };
+  return isRepeated ? null : hash('sha256', bytes);
 }
 
 function reasonFor({ run, slice }: Chain, { ids, reports }: Pass, before: Pass | undefined): string {
