@@ -19,16 +19,16 @@ export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'se
 export interface Chain {
   readonly run: Run;
   readonly slice: Slice;
-  /** What it is of. Undefined: the export has no parents. */
+  /** The parent of its reports. Undefined: the export has no parents. */
   readonly parent?: Parent | undefined;
-  /** Whose result it is. Undefined: the export has no jobs, or the job is not over. */
+  /** The job whose result it is. Undefined: the export has no jobs, or the job is not over. */
   readonly job?: ReadyJob | undefined;
 }
 
 /** A job with a result. */
 export interface ReadyJob {
   readonly id: string;
-  /** The result has no reports that appeared later. */
+  /** The result has no report that appeared after this instant. */
   readonly asOf: Instant;
 }
 
@@ -59,10 +59,10 @@ type Send<Request, Options, Result> = (request: Request, options: Options) => Pr
 export function pageFetcher(deps: PageRequestsDependencies, chain: Chain, limits: RequestLimits) {
   const fetch = withLimits<PageOptions, Received>(deps, chain, limits, deps.service.fetch);
   return async (
-    page: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
+    { page, cursor, label }: Pick<PageRequest, 'cursor' | 'label'> & { readonly page: number },
     options: PageOptions,
   ): Promise<PageResponse> => {
-    const { result, waitedSeconds } = await fetch(requestOf(chain, page), options, page.page);
+    const { result, waitedSeconds } = await fetch(requestOf(chain, { cursor, label }), options, page);
     // Reports that have appeared since the job was created are not in its result.
     const { asOf } = chain.job ?? {};
     const received = asOf === undefined || result.kind === 'end' ? result : { ...result, serviceTime: asOf };
