@@ -156,9 +156,9 @@ test.prop([fc.array(fc.nat(7), { minLength: 1, maxLength: 3 }), fc.array(change,
     );
     const always = new Set(Object.values(lists).flat());
     const apply: Change = (_, nth) => {
-      for (const { at: moment, kind, parent, from, to } of changes.filter((each) => each.at === nth)) {
+      for (const [index, { kind, parent, from, to }] of changes.filter((each) => each.at === nth).entries()) {
         const list = lists[names[parent % lengths.length] ?? ''] ?? [];
-        if (kind === 'add') list.splice(to, 0, `new ${moment}`);
+        if (kind === 'add') list.splice(to, 0, `new ${nth}-${index}`);
         const moved = kind === 'add' ? [] : list.splice(from, 1);
         if (kind === 'move') list.splice(to, 0, ...moved);
         else for (const id of moved) always.delete(id);
