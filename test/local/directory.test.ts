@@ -8,6 +8,7 @@ import { readExports } from '../../lib/operator/run-view.ts';
 import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
 import type { ExportTarget, StartOptions } from '../../lib/operator/target.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
+import { asRunId } from '../../lib/core/model.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { type LocalDeploymentOptions, openLocalDeployment } from '../../lib/local/directory.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
@@ -105,6 +106,21 @@ describe('a local deployment', () => {
     expect(waits).toEqual([waitSeconds * 1_000]);
   });
 
+  it('is interrupted at once while it waits as long as the service asks', async () => {
+    const reports = inMemoryReports(someReports(5));
+    const faults = onPage(2, throttled('3600'));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
+    await using directory = await temporaryDirectory();
+    const settings = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME' }, export: { size: 2 } });
+    const interruption = new AbortController();
+    const emit: StartOptions['emit'] = ({ event }) => {
+      if (event === 'service-asked-to-wait') setImmediate(() => interruption.abort());
+    };
+    const options = { ...startOptions, emit, signal: interruption.signal };
+    const end = await startLocalExport(optionsFor(directory.path), settings, {}, options);
+    expect(end.status).toBe('interrupted');
+  });
+
   it.each([
     [
       'daily',
@@ -166,13 +182,14 @@ describe('a local deployment', () => {
     const bounds = { since: at('2026-11-20T00:00:00Z'), until: at('2026-11-20T00:01:00Z') };
     const options = { ...optionsFor(directory.path), env: {}, file: 'settings.json' };
     const failedStarts = [];
-    for (const request of [bounds, {}]) {
+    const children = { parents: asRunId('20261120T000000Z-0123456789ab') };
+    for (const request of [bounds, children, {}]) {
       const start = startLocalExport(options, settings, request, startOptions);
       await expect(start).rejects.toThrow('The environment variable KEY is not set');
       using log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
       failedStarts.push((await log.exportState('a'))?.failedStart?.error);
     }
-    expect(failedStarts).toEqual([undefined, 'ConfigurationError']);
+    expect(failedStarts).toEqual([undefined, undefined, 'ConfigurationError']);
   });
 
   it('says what to do if its path is too long, before anything has run', async () => {

@@ -263,6 +263,20 @@ describe('the end of a start', () => {
   });
 });
 
+it('exports start after that of their parents, which is not started unless it is named', async () => {
+  const names = ['grandchildren', 'children', 'list'];
+  const { startable, started, end } = someExports([...names, 'other']);
+  const parentsOf: Readonly<Record<string, string>> = { grandchildren: 'children', children: 'list', list: 'other' };
+  const rest = { id: '/id', also: {}, where: [], inHeaders: [], hasCoverage: false, listsChanges: false };
+  const open = async (name: string) => {
+    const parents = { export: parentsOf[name] ?? '', ...rest };
+    return { ...(await startable.open(name)), definition: anExportDefinition({ name, parents }) };
+  };
+  for (const name of [...names, 'other']) await end(name, completed(name));
+  expect(await startExports({ ...startable, open }, names, oneByOne, aContext().context)).toBe(0);
+  expect(started()).toEqual(['list', 'children', 'grandchildren']);
+});
+
 describe('a period with --each', () => {
   const since = at('2026-01-01T00:00:00Z');
   const until = at('2026-04-01T00:00:00Z');

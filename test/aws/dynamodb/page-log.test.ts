@@ -15,6 +15,7 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import { anExportState, aPageEntry } from '../../support/builders.ts';
 import { clientWithLostResponse, type DynamoHarness, fakeDynamoHarness } from './dynamodb-harness.ts';
 
@@ -55,6 +56,11 @@ describe('the DynamoDB page log', () => {
       });
       const expiresAt = { N: String(now / 1_000 + 400 * 86_400) };
       expect(await itemAt(pk.S, sk)).toEqual({ pk, sk: { S: sk }, ...stored(entry), expiresAt });
+      const mayHaveExpiredAfter = (days: number): boolean =>
+        createDynamoPageLog({ client, table, service, runtime: at(now + days * 86_400_000) }).mayHaveExpired(
+          instantOf(now),
+        );
+      expect([399, 400].map(mayHaveExpiredAfter)).toEqual([false, true]);
       const writeToken = { S: expect.stringMatching(/^[0-9a-f]{32}$/) as unknown as string };
       const ofState = { pk, sk: { S: 'state' }, ...stored(state), version: { N: '1' }, writeToken };
       expect(await itemAt(pk.S, 'state')).toEqual(ofState);

@@ -6,9 +6,10 @@ import type { ExportDefinition, ExportedParents } from '../../../lib/core/model.
 import type { Received, ReportService } from '../../../lib/core/ports.ts';
 import { coverLines } from '../../../lib/core/parents/coverage.ts';
 import { maxParents } from '../../../lib/core/parents/plan.ts';
+import { planRun } from '../../../lib/operator/plan-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
 import { aFetchedPage, anExportRequest } from '../../support/builders.ts';
-import { anExportBench, completed, failed } from '../../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, completed, failed } from '../../support/export/export-bench.ts';
 import type { Script } from '../../support/export/scripted-service.ts';
 
 const hour = 3_600_000;
@@ -98,6 +99,15 @@ describe('the chain of a parent', () => {
     expect((await run(['a', 'b', 'c', 'd'])).begun).toEqual({ a: second, b: first, c: second, d: initial });
   });
 
+  it('is planned from where it begins', async () => {
+    const { run, bench, gone } = someExports();
+    gone.add('a');
+    await run(['a', 'b']);
+    const { reportReader, runtime } = bench.deps;
+    const target = { ...asExportTarget(bench), runtime, loadReportReader: async () => reportReader };
+    expect(await planRun(target)).toMatchObject({ next: { parent: 'a', since: initial } });
+  });
+
   it('begins where the parent was covered before it was skipped', async () => {
     const { run, watermark } = someExports();
     await run(['a', 'b']);
@@ -157,6 +167,18 @@ describe('the chain of a parent', () => {
     Object.assign(bench.deps, { service: behind });
     await run(['a']);
     expect((await run(['a'])).begun).toEqual({ a: initial });
+  });
+
+  it('begins no earlier than before if the clock of the service is behind', async () => {
+    const { run, bench } = someExports({ since: { from: 'watermark', initial, overlapMs: hour } });
+    await run(['a']);
+    const { fetch } = bench.deps.service;
+    const behind = { serviceTime: '2026-10-01T00:00:00Z' as never };
+    Object.assign(bench.deps, {
+      service: { fetch: async (...request: Parameters<typeof fetch>) => ({ ...(await fetch(...request)), ...behind }) },
+    });
+    const { begun } = await run(['a']);
+    expect((await run(['a'])).begun).toEqual(begun);
   });
 
   it('does not depend on the order of its further values in the settings', async () => {

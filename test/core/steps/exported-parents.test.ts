@@ -4,10 +4,12 @@ import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { ExportDefinition, ExportedParents, LoopState } from '../../../lib/core/model.ts';
+import type { ExportDefinition, ExportedParents, LoopState, Run } from '../../../lib/core/model.ts';
 import { parentsPerPart } from '../../../lib/core/parents/plan.ts';
+import { parentsOfRun } from '../../../lib/core/parents/run-parents.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
+import { runExecution } from '../../../lib/local/execution.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
 import { statusLines } from '../../../lib/operator/output/status-table.ts';
 import { readExport } from '../../../lib/operator/run-view.ts';
@@ -363,6 +365,23 @@ describe('a run whose parents are the reports of another export', () => {
     const command = { loop, execution: active?.execution ?? '', hasTime: () => (hasTime -= 1) > 0 };
     await exportPage({ ...stopping.deps, store }, command);
     expect(read).toEqual([`issues/_plans/${active?.parents?.parts?.[0]}.jsonl`]);
+    const parentOf = parentsOfRun(bench.deps, active as Run);
+    const around = [parentsPerPart, parentsPerPart + 1].map(async (slice) => (await parentOf({ slice }))?.id);
+    expect(await Promise.all(around)).toEqual([`p${parentsPerPart - 1}`, `p${parentsPerPart}`]);
+  });
+
+  it('reads no further pages of the other export after an interruption, and has no plan', async () => {
+    const { issues: bench, publish } = someExports();
+    await publish(...Array.from({ length: 30 }, (_, index) => repos(`p${index}`)));
+    const interruption = new AbortController();
+    const read = async (key: string) => {
+      interruption.abort();
+      return await bench.store.read(key);
+    };
+    const deps = { ...bench.deps, store: { ...bench.store, read } };
+    const { signal } = interruption;
+    expect(await runExecution(deps, { name: 'one', input: {} }, { signal })).toEqual({ status: 'interrupted' });
+    expect((await bench.state()).active?.parents?.parts).toBeUndefined();
   });
 });
 

@@ -3,6 +3,8 @@
 import { describe, expect } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import type { ReportService } from '../../../lib/core/ports.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import { pageReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
 import { aFetchedPage, respondWith } from '../../support/builders.ts';
 import {
@@ -84,6 +86,45 @@ describe('a run whose pages are counted without a total', () => {
     const { manifest, watermark } = completed(await bench.start());
     expect(bench.manifest(manifest).startedAt).toBe('2026-11-20T02:00:00Z');
     expect(watermark).toBe('2026-11-20T02:00:00Z');
+  });
+
+  it('has a watermark that is no later than its first request by the clock of the service', async () => {
+    const { bench } = aBench(five(), () => bench.advance(60_000));
+    const { fetch } = bench.deps.service;
+    const behind: typeof fetch = async (...request) => ({
+      ...(await fetch(...request)),
+      serviceTime: instantOf(bench.deps.runtime.now() - 600_000),
+    });
+    Object.assign(bench.deps, { service: { fetch: behind } });
+    expect(completed(await bench.start()).watermark).toBe('2026-11-20T01:51:00Z');
+  });
+
+  it('is proved although a concurrent invocation has logged its last page', async () => {
+    const ids = ['a', 'b', 'c'];
+    let requests = 0;
+    const service: ReportService = {
+      async fetch({ cursor, beforeSend }, options) {
+        await beforeSend?.();
+        requests += 1;
+        // The last page of the second pass.
+        if (requests === 4) await concurrently();
+        const position = Number(cursor ?? 0);
+        const page = ids.slice(position, position + size);
+        const body = `<reports>${page.map((id) => `<report id="${id}"/>`).join('')}</reports>`;
+        const nextCursor = position + size < ids.length ? asCursor(String(position + size)) : null;
+        return await respondWith(aFetchedPage({ body, reports: page.length, nextCursor }), options);
+      },
+    };
+    const bench = anExportBench({ service, pageReader, definition: { provedBy } });
+    async function concurrently(): Promise<void> {
+      const { active } = await bench.state();
+      const { run = '', execution = '' } = active ?? {};
+      const loop = { export: bench.deps.definition.name, run, executionNumber: 1, page: 2, iterations: 0, waits: 0 };
+      await exportPage(bench.deps, { loop, execution });
+    }
+    expect(reportIdsOf(bench, completed(await bench.start()).manifest)).toEqual(ids);
+    expect(requests).toBe(5);
+    expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
   });
 
   it('fails once passes differ too often, and says what to do', async () => {

@@ -63,7 +63,7 @@ describe('values of reports', () => {
 
   it('in XML are texts of elements and attributes below each report', async () => {
     const page =
-      '<f:feed xmlns:f="urn:f" id="no"><id>no</id><entry f:key="k"> <id> a&amp;b </id><link href="l"/><n><id>x</id></n></entry><entry><id/></entry></f:feed>';
+      '<f:feed xmlns:f="urn:f" id="no"><id>no</id><entry f:key="k"> <id> a&amp;b </id><link href="l"/><n><id>x</id></n><idea>y</idea></entry><entry><id/></entry></f:feed>';
     const reports: PageSettings = { format: 'xml', reports: '/feed/entry' };
     const paths = ['/id', '/@key', '/link/@href', '/n'];
     expect(await read(reports, page, paths)).toEqual([

@@ -1,6 +1,7 @@
 /** The rules of report jobs: what is created, asked for and exported, whatever happens in between. */
 
 import { describe, expect, it } from 'vitest';
+import { runExecution } from '../../../lib/local/execution.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
 import { manifestsIn } from '../../support/export/export-bench.ts';
 import { completed, failed, reportIds, startJobs } from '../../support/service/job-bench.ts';
@@ -87,6 +88,17 @@ describe('waiting', () => {
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
     expect(jobs.bench.slept).toEqual([30_000, 120_000, 120_000]);
   });
+
+  it('is never shorter than api.job.poll.every', async () => {
+    let polls = 2;
+    await using jobs = await startJobs(listed, {
+      fault: (_, { path }) =>
+        path.includes('_jobId=') && (polls -= 1) >= 0 ? { status: 202, headers: { 'retry-after': '1' } } : undefined,
+    });
+    jobs.vendor.world.waits = 0;
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.bench.slept).toEqual([30_000, 30_000, 30_000]);
+  });
 });
 
 describe('the creation of a job', () => {
@@ -140,6 +152,33 @@ describe('the creation of a job', () => {
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
     expect(jobs.vendor.created()).toBe(1);
     expect(jobs.bench.slept.every((ms) => ms < 600_000)).toBe(true);
+  });
+
+  it('is not requested once another execution owns the run', async () => {
+    await using jobs = await startJobs(walked);
+    const { log } = jobs.bench;
+    const job: typeof log.job = (...name) => ({
+      ...log.job(...name),
+      async read() {
+        const { active, ...state } = await jobs.bench.state();
+        const taken = active && { ...active, execution: 'another' };
+        await log.replaceState({ ...state, version: state.version + 1, active: taken });
+        return await log.job(...name).read();
+      },
+    });
+    Object.assign(jobs.bench.deps.log, { job });
+    expect(await jobs.bench.start()).toMatchObject({ status: 'skipped' });
+    expect(jobs.vendor.received).toEqual([]);
+  });
+
+  it('has its ID after the last of the texts that api.job.id.after names', async () => {
+    let create: (() => string) | undefined;
+    await using jobs = await startJobs(walked, {
+      change: (api) => ({ ...api, job: api.job && { ...api.job, id: { at: '/url', after: '/jobs/' } } }),
+      fault: (asked) => (isCreation(asked) ? { body: { url: `/jobs/all/jobs/${create?.()}` } } : undefined),
+    });
+    create = () => jobs.vendor.world.create(0, Number.MAX_SAFE_INTEGER).id;
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
   });
 
   it('adopts the job that the service has of the same request', async () => {
@@ -277,6 +316,47 @@ describe('the files of a result', () => {
     const { manifest } = completed(await jobs.bench.start());
     expect(reportIds(jobs.bench, manifest)).toEqual(['a']);
     expect(jobs.vendor.created()).toBe(1);
+  });
+
+  it('are those of another job if a later start begins another run', async () => {
+    const ends = [endingAt('after the page is logged'), endingAt('after the job is recorded')];
+    let current = ends[0];
+    await using jobs = await startJobs(listed, { bench: { crash: (moment) => current?.crash(moment) } });
+    await jobs.bench.start().catch(() => {});
+    current = ends[1];
+    jobs.reconnect();
+    const [job] = jobs.vendor.world.jobs.values();
+    Object.assign(job ?? {}, { rows: job?.rows.slice(0, 1) });
+    // The job is kept for the next pass, which does not begin.
+    await jobs.bench.start().catch(() => {});
+    current = undefined;
+    const since = '2026-11-06T00:00:00Z';
+    const { manifest } = completed(await jobs.bench.start({ restart: true, since }));
+    expect(reportIds(jobs.bench, manifest)).toEqual(['d', 'e']);
+    expect(jobs.vendor.created()).toBe(2);
+  });
+
+  it('are asked for again after the service did not say where they are', async () => {
+    let errors = 1;
+    await using jobs = await startJobs(withFiles, {
+      fault: (_, { path }) => (path.includes('/documents/') && (errors -= 1) >= 0 ? { status: 503 } : undefined),
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+  });
+
+  it('are not awaited after an interruption', async () => {
+    const interruption = new AbortController();
+    await using jobs = await startJobs(withFiles, {
+      fault(_, { at }) {
+        if (at !== 'files') return undefined;
+        interruption.abort();
+        return 'silent';
+      },
+    });
+    const { signal } = interruption;
+    expect(await runExecution(jobs.bench.deps, { name: 'one', input: {} }, { signal })).toEqual({
+      status: 'interrupted',
+    });
   });
 
   it.each([403, 404, 410])('are asked for again if a URL answers %i', async (status) => {

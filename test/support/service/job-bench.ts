@@ -15,6 +15,9 @@ export { completed, failed } from '../export/export-bench.ts';
 
 const secret = 'S3cr3t-key-of-the-vendor';
 
+/** Longer than any test: what is not ended otherwise does not end. */
+const timeouts = { headersTimeout: 3_600_000, bodyTimeout: 3_600_000, totalTimeout: 3_600_000 };
+
 /** Within the first two weeks of November, some hours from midnight. */
 const someRows: readonly Row[] = ['a', 'b', 'c', 'd', 'e'].map((id, index) => ({
   id,
@@ -53,7 +56,7 @@ export async function startJobs(
   bench = anExportBench({ ...options, definition: { ...given, ...options.definition } });
   const clock = { ...systemRuntime, now, monotonicNow: bench.deps.runtime.monotonicNow };
   const connect = () =>
-    createServiceClient({ ...service, baseUrl: server.url, auth }, { apiKey: fixedApiKey(secret), clock });
+    createServiceClient({ ...service, ...timeouts, baseUrl: server.url, auth }, { apiKey: fixedApiKey(secret), clock });
   const clients = [connect()];
   const describe = () => Object.assign(bench?.deps ?? {}, { service: clients.at(-1)?.describedBy(api) });
   describe();

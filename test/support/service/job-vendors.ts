@@ -417,7 +417,10 @@ export async function startJobVendor(
   {
     now,
     fault = () => undefined,
-  }: { readonly now: () => number; fault?: (asked: Asked, received: Received) => Reply | 'lost' | undefined },
+  }: {
+    readonly now: () => number;
+    fault?: (asked: Asked, received: Received) => Reply | 'lost' | 'silent' | undefined;
+  },
 ) {
   const received: Received[] = [];
   const urls = { api: '', files: '' };
@@ -461,7 +464,7 @@ export async function startJobVendor(
             received.push(one);
             const reply = fault(asked, one) ?? respond(asked, world);
             if (reply === 'lost') response.destroy();
-            else send(response, reply, now());
+            else if (reply !== 'silent') send(response, reply, now());
           },
           () => {},
         );
