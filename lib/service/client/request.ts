@@ -68,7 +68,7 @@ function partsOf(
     });
   return {
     method,
-    path: `${basePath.replace(/\/+$/, '')}${render(path, values, encodeURIComponent) ?? missing(path)}`,
+    path: `${basePath.replace(/\/+$/, '')}${renderPath(path, values)}`,
     query: parameters(query),
     headers: Object.fromEntries(parameters(headers)),
     body: method === 'GET' || form !== undefined ? undefined : ((fillBody(body, values) ?? {}) as JsonObject),
@@ -157,6 +157,15 @@ function render(
     const message = `${name}: must be text, a number or a boolean, as it is part of a text in api.request`;
     throw new ExportError('ConfigurationError', message);
   });
+}
+
+/** @throws ContractError if a value of the service would lead to another path, with the credentials */
+function renderPath(template: string, values: ValueOf): string {
+  const path = render(template, values, encodeURIComponent) ?? missing(template);
+  const isOther = (path.split('?')[0] ?? '').split('/').some((part) => part === '.' || part === '..');
+  if (!isOther) return path;
+  const message = `api.request: ${template} has a placeholder whose value is . or .., which would lead to another path`;
+  throw new ExportError('ContractError', message);
 }
 
 function missing(template: string): never {

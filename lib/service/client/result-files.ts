@@ -12,9 +12,10 @@ import type { FetchOptions, PageRequest, Received } from '../../core/ports.ts';
 import { isLoopback } from '../../core/schema/fields.ts';
 import type { Description } from '../api/description.ts';
 import { hasItems, type Job } from '../api/job.ts';
+import { placeholdersIn } from '../api/request.ts';
 import type { NetworkSource } from '../network/network.ts';
 import type { Described, SendDescribed } from './described.ts';
-import { type ErrorContext, failure } from './errors.ts';
+import { contractError, type ErrorContext, failure } from './errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
 import { hostOf, type JobDocument, type JobDocuments, textsAt } from './job-documents.ts';
 import type { RequestedPage } from './response/facts.ts';
@@ -25,7 +26,7 @@ import { throttlingInHead } from './response/reaction.ts';
 interface Files {
   /** URLs, or the IDs of items. */
   readonly places: readonly string[];
-  /** Of their paths without the queries, which change from poll to poll. */
+  /** Of what identifies each of them. */
   readonly digest: string;
 }
 
@@ -73,13 +74,31 @@ async function listFiles(
   const { result } = job;
   const polled = await documents.pollDocument(request, options);
   const polledText = (path: string) => textsAt(polled.json, path)?.[0];
+  const needed = placeholdersIn(result.request?.path ?? '').flatMap((name) => /^poll:(.+)/.exec(name)?.[1] ?? []);
+  const absent = needed.find((path) => polledText(path) === undefined);
+  if (absent !== undefined)
+    throw missing(polled.context, `the job is over, and its last poll has nothing at ${absent}`);
   const hasFiles = result.request === undefined || hasItems(job);
   const document = hasFiles ? polled : await documents.resultDocument({ ...request, polled: polledText }, options);
   const places = textsAt(document.json, result.at);
   if (places === undefined || places.length === 0) {
-    throw missing(document.context, 'the job is over, and it has no file at api.job.result.at');
+    const advice = 'If that means that there are no reports, describe it in api.job.when.empty';
+    throw missing(document.context, `the job is over, and it has no file at api.job.result.at. ${advice}`);
   }
-  return { places, digest: digestOf(places.map((place) => pathOf(place, document, base))) };
+  return { places, digest: digestOf(identitiesOf(places, document, hasItems(job) ? undefined : base)) };
+}
+
+/** IDs, or the paths of URLs without their queries, which change from poll to poll, unless only queries differ. */
+function identitiesOf(places: readonly string[], { context }: JobDocument, base: URL | undefined): readonly string[] {
+  const isEachOnce = (texts: readonly string[]) => new Set(texts).size === texts.length;
+  if (!isEachOnce(places)) throw contractError(context, 'it has the same file twice at api.job.result.at');
+  if (base === undefined) return places;
+  const paths = places.map((place) => {
+    const url = URL.parse(place, base.href);
+    if (url === null || url.host === '') throw contractError(context, 'it has no URL of a file at api.job.result.at');
+    return `${url.host}${url.pathname}`;
+  });
+  return isEachOnce(paths) ? paths : places;
 }
 
 export function createResultFiles(deps: FileDependencies) {
@@ -177,12 +196,6 @@ function numberIn(cursor: Cursor | null, files: Files): number {
 
 const digestOf = (paths: readonly string[]): string =>
   createHash('sha256').update(JSON.stringify(paths)).digest('hex').slice(0, 16);
-
-function pathOf(place: string, { context }: JobDocument, base: URL): string {
-  const url = URL.parse(place, base.href);
-  if (url === null) throw missing(context, 'what is at api.job.result.at is no URL');
-  return `${url.host}${url.pathname}`;
-}
 
 /** @throws ConfigurationError if the host may not be asked */
 function assertAllowed(place: string, base: URL, hosts: readonly string[] | undefined): URL {

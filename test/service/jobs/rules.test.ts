@@ -289,6 +289,14 @@ describe('a result', () => {
   });
 });
 
+/** A poll that says that the job has these files, or a file, whose report has the last character of its URL as ID. */
+function resultOf(url: URL, places: () => readonly string[]) {
+  if (url.searchParams.has('_jobId'))
+    return { body: { transactionTime: 'now', output: places().map((place) => ({ url: place })) } };
+  if (!url.pathname.startsWith('/download')) return undefined;
+  return { headers: { 'content-type': 'application/fhir+ndjson' }, body: `{"id":"${url.href.at(-1)}"}\n` };
+}
+
 describe('the files of a result', () => {
   it('are the same list after an end of the process in between', async () => {
     const end = endingAt('after the page is logged');
@@ -357,6 +365,64 @@ describe('the files of a result', () => {
     expect(await runExecution(jobs.bench.deps, { name: 'one', input: {} }, { signal })).toEqual({
       status: 'interrupted',
     });
+  });
+
+  it.each([
+    ['queries tell them apart', { at: '/output/*/url' }, '/download?part='],
+    ['they are IDs', { at: '/output/*/url', request: { path: '/download/{item}' } }, 'a?'],
+  ])('start over with the same job if they have another order, and %s', async (_, result, prefix) => {
+    let parts = ['1', '2', '3'];
+    const end = endingAt('after the page is logged');
+    await using jobs = await startJobs(listed, {
+      bench: { crash: end.crash },
+      change: (api) => ({ ...api, job: api.job && { ...api.job, result } }),
+      fault: ({ url }) => resultOf(url, () => parts.map((part) => prefix + part)),
+    });
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.reconnect();
+    parts = ['3', '2', '1'];
+    const { manifest } = completed(await jobs.bench.start());
+    expect(reportIds(jobs.bench, manifest)).toEqual(parts);
+  });
+
+  it.each([
+    ['the same file twice', ['/download?1', '/download?1'], 'has the same file twice'],
+    ['a URL without a host', ['data:text/plain,1'], 'no URL of a file'],
+  ])('are refused in a list with %s', async (_, list, problem) => {
+    await using jobs = await startJobs(listed, { fault: ({ url }) => resultOf(url, () => list) });
+    const { error, message } = failed(await jobs.bench.start());
+    expect({ error, message }).toMatchObject({ error: 'ContractError', message: expect.stringContaining(problem) });
+    expect(jobs.vendor.received.some(({ path }) => path.startsWith('/download'))).toBe(false);
+  });
+
+  it.each(['.', '..'])('are not requested at another path, which the ID %s would lead to', async (id) => {
+    await using jobs = await startJobs(listed, {
+      change: (api) => ({
+        ...api,
+        job: api.job && { ...api.job, result: { at: '/output/*/url', request: { path: '/download/{item}/file' } } },
+      }),
+      fault: ({ url }) => resultOf(url, () => [id]),
+    });
+    expect(failed(await jobs.bench.start())).toMatchObject({
+      error: 'ContractError',
+      message: expect.stringContaining('would lead to another path'),
+    });
+    expect(jobs.vendor.received.some(({ path }) => path.startsWith('/download'))).toBe(false);
+  });
+
+  it('are asked for again, and then from another job, if the last poll does not say where they are', async () => {
+    await using jobs = await startJobs(listed, {
+      change: (api) => ({
+        ...api,
+        job: api.job && { ...api.job, result: { at: '/url', request: { path: '/download/{poll:/document}' } } },
+      }),
+    });
+    expect(failed(await jobs.bench.start())).toMatchObject({
+      error: 'CursorRejectedError',
+      message: expect.stringContaining('nothing at /document'),
+    });
+    expect(jobs.vendor.created()).toBe(2);
   });
 
   it.each([403, 404, 410])('are asked for again if a URL answers %i', async (status) => {
