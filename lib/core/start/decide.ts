@@ -200,9 +200,9 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   // A run whose pages repeat, or that has too few reports, must never be published.
   if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
-  // A new run also exports the reports that have appeared since. A new bounded run would export the same, and another
-  // job would be created.
-  const isNewBetter = !isBounded(definition) && definition.job === undefined;
+  // A new run also exports the reports that have appeared since. A new bounded run would export the same, another job
+  // would be created, and the pass before would be in vain.
+  const isNewBetter = !isBounded(definition) && definition.job === undefined && active.pass === undefined;
   const isReplaceable = isNewBetter || contradiction !== undefined;
   if (hasNothing(progress) && isReplaceable) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };

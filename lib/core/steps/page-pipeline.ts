@@ -112,7 +112,7 @@ export async function* walk(
     const { durable, waitedSeconds } = outcome;
     // Also of an adopted page: the attempt that stored it may have compared it with another root.
     limits.roots.assertStored(durable, previous);
-    const unlogged = await withIds(deps, chain, toLogEntry(chain.run, identity, durable, previous));
+    const unlogged = await withIds(deps, chain, toLogEntry(chain.run, identity, durable, previous), previous);
     // Without a proof, the chain has no last page: it starts over.
     if (unlogged.nextCursor === null) await assertProved(deps, chain, unlogged);
     // The first entry that is logged takes the delays before this invocation's pages.

@@ -14,14 +14,15 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import { capitalize } from '../sanitize.ts';
-import type { Pass, Run } from '../model.ts';
+import { asCursor, type PageEntry, type Pass, type Run } from '../model.ts';
 import type { ReportValues, StepDependencies } from '../ports.ts';
 import { chainNoun, numberOf } from '../slices.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
+import { capitalize } from '../sanitize.ts';
 import { describePage } from '../storage/keys.ts';
 import type { UnloggedEntry } from './commit-page.ts';
 import type { Chain } from './page-requests.ts';
+import { detectCycle } from './repeated-cursors.ts';
 
 type PassDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'pageReader'>;
 
@@ -43,15 +44,28 @@ export class AnotherPass extends ExportError {
 }
 
 /**
- * The entry with the IDs of the reports in its page, as it is stored.
- * @throws ContractError if a report has no ID; PageConflictError if the page was changed
+ * The entry with the IDs of the reports in its page, as it is stored. Its search for a cycle is one over them: the
+ * number that each request sends never repeats.
+ * @throws ContractError if a report has no ID; PageConflictError if the page was changed; AnotherPass if pages repeat
  */
-export async function withIds(deps: PassDependencies, chain: Chain, entry: UnloggedEntry): Promise<UnloggedEntry> {
+export async function withIds(
+  deps: PassDependencies,
+  chain: Chain,
+  entry: UnloggedEntry,
+  previous: PageEntry | undefined,
+): Promise<UnloggedEntry> {
   const { provedBy } = deps.definition;
   if (provedBy === undefined) return entry;
   const ids = entry.reports === 0 ? '' : await readIds(deps, entry, provedBy);
-  const earlierPassAt = passBefore(chain)?.serviceTime ?? undefined;
-  return { ...entry, ids, ...(entry.page === 1 && earlierPassAt !== undefined && { earlierPassAt }) };
+  const earlierPassAt = entry.page === 1 ? passBefore(chain)?.serviceTime : null;
+  const before = previous?.cycle ?? null;
+  const search = ids === '' ? undefined : detectCycle(before, asCursor(hash('sha256', ids)));
+  // Equal pages in a row are found more precisely.
+  if (search?.repeats === true && entry.equalPages < 2 && entry.nextCursor !== null) {
+    const pass = { ...(await readPass(deps, chain, entry)), ids: null };
+    throw new AnotherPass(reasonFor(chain, pass, undefined), pass);
+  }
+  return { ...entry, cycle: search?.state ?? before, ids, ...(earlierPassAt != null && { earlierPassAt }) };
 }
 
 async function readIds(
@@ -164,16 +178,17 @@ function digestOf(idsOfPages: readonly Buffer[], reports: number): string | null
 
 function reasonFor({ run, slice }: Chain, { ids, reports }: Pass, before: Pass | undefined): string {
   const ofRun = slice.slice === undefined ? 'run' : `${chainNoun(run)} ${slice.slice} of run`;
-  const name = capitalize(`${ofRun} ${run.run}`);
+  const name = `${ofRun} ${run.run}`;
   const count = reports.toLocaleString('en');
   if (ids !== null && before === undefined)
-    return `${name} has come to the end of its pages with ${count} reports. Its second pass has to find the same ones (next.proof)`;
+    return `${capitalize(name)} has come to the end of its pages with ${count} reports. Its second pass has to find the same ones (next.proof)`;
   const found =
     ids === null
       ? 'a report came twice'
-      : `it has not the same ${count} reports as the pass before, which had ${before?.reports.toLocaleString('en')}`;
+      : `its ${count} reports are not the same as the ${before?.reports.toLocaleString('en')} of the pass before`;
   return (
-    `${name} has come to the end of its pages, but ${found}, so pages have shifted (next.proof). If every run ends here, check that next.by identifies ` +
-    'each report, sort by a field that never changes, start when there are fewer changes, set since.lag, or raise maxCursorRestarts'
+    `The pages of ${name} are not proved (next.proof): ${found}, so pages have shifted. If every run ends here, check that ` +
+    'next.by identifies each report, and that a page after the last one has no reports. Sort by a field that never ' +
+    'changes, start when there are fewer changes, set since.lag, or raise maxCursorRestarts'
   );
 }

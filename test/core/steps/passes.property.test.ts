@@ -132,13 +132,41 @@ describe('a run whose pages are counted without a total', () => {
     const { bench } = aBench(five(), grows, { limits: { maxCursorRestarts: 2 } });
     const { error, message, resumable } = failed(await bench.start());
     expect({ error, resumable }).toEqual({ error: 'CursorRejectedError', resumable: false });
-    expect(message).toMatch(/not the same .* reports as the pass before.*raise maxCursorRestarts/);
+    expect(message).toMatch(/reports are not the same as .* of the pass before.*raise maxCursorRestarts/);
     expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(2);
   });
 
   it('fails if an ID repeats in every pass, although all passes are the same', async () => {
     const { bench } = aBench({ '': ['a', 'b', 'b', 'c'] }, undefined, { limits: { maxCursorRestarts: 3 } });
     expect(failed(await bench.start()).message).toMatch(/a report came twice.*next\.by identifies/);
+  });
+
+  it('fails if the API begins again after its last page', async () => {
+    const { fetch } = countedService(five(), () => {});
+    const service: ReportService = {
+      fetch: (request, options) =>
+        fetch({ ...request, cursor: asCursor(String(Number(request.cursor ?? 0) % 6)) }, options).then((page) =>
+          page.kind === 'page' ? { ...page, nextCursor: asCursor(String(Number(request.cursor ?? 0) + size)) } : page,
+        ),
+    };
+    const bench = anExportBench({ service, pageReader, definition: { provedBy }, limits: { maxCursorRestarts: 1 } });
+    expect(failed(await bench.start()).message).toMatch(
+      /a report came twice.*a page after the last one has no reports/,
+    );
+  });
+
+  it('keeps the pass before if the next one is cut off before its first page', async () => {
+    const service = countedService(five(), () => {});
+    let isDown = true;
+    const crash = (moment: string) => {
+      if (isDown && service.requests > 4 && moment === 'before the page is stored') throw new Error('cut off');
+    };
+    const bench = anExportBench({ service, pageReader, crash, definition: { provedBy } });
+    await bench.start();
+    isDown = false;
+    const before = service.requests;
+    completed(await bench.start());
+    expect(service.requests - before).toBe(4);
   });
 
   it.each([
