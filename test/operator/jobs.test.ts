@@ -3,8 +3,8 @@
 import { expect, it } from 'vitest';
 import { runHealthChecks } from '../../lib/operator/health-checks.ts';
 import { statusLines } from '../../lib/operator/output/status-table.ts';
-import { apiOfRequest, planJob } from '../../lib/operator/plan/job.ts';
-import { requestPages } from '../../lib/operator/plan/requests.ts';
+import { apiOfRequest, jobOfPlan, planJob } from '../../lib/operator/plan/job.ts';
+import { plannedRequest, requestPages } from '../../lib/operator/plan/requests.ts';
 import { planRun } from '../../lib/operator/plan-run.ts';
 import { readExport } from '../../lib/operator/run-view.ts';
 import type { ExportTarget, Target } from '../../lib/operator/target.ts';
@@ -94,6 +94,11 @@ it('a plan requests the result of the job that the run waits for', async () => {
     runtime,
   });
   expect(job).toMatchObject({ kind: 'ready', request: { job: '7f3a-1' }, notes: [] });
+  const { job: id = '', isWaiting } = await jobOfPlan(target, plan.run, 1);
+  expect(plannedRequest(target.service, { ...plan.next, job: id }, isWaiting)).toMatchObject({
+    method: 'GET',
+    url: expect.stringMatching(/\/execution\/7f3a-1\/status$/),
+  });
   expect(jobs.vendor.created()).toBe(1);
 });
 

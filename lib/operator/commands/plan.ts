@@ -9,7 +9,7 @@ import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { type NextPage, type Plan, planRun } from '../plan-run.ts';
-import { planJob } from '../plan/job.ts';
+import { jobOfPlan, planJob } from '../plan/job.ts';
 import { notesOn } from '../plan/notes.ts';
 import {
   type PlannedRequest,
@@ -75,7 +75,7 @@ async function planExport(
   { start, notify, runtime, options }: PlanOptions,
 ): Promise<void> {
   const { request = false, toEnd = false } = options;
-  const { settings, service } = target;
+  const { settings } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
   if (target.definition.provedBy !== undefined) row.proof = 'twice';
@@ -85,7 +85,7 @@ async function planExport(
     parentOf: async () => undefined,
     ...(await planRun({ ...target, runtime }, start)),
   };
-  const sent = next === undefined ? null : plannedRequest(service, next);
+  const sent = next === undefined ? null : await firstRequest(target, next, runOf(plan));
   Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
   const requesting = { notify, runtime, toEnd };
@@ -96,6 +96,14 @@ async function planExport(
   row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, parentOf, ...requesting }));
 }
 
+const runOf = (plan: object = {}): string | null => ('run' in plan && typeof plan.run === 'string' ? plan.run : null);
+
+/** That of the next page, or of the job that the run waits for. */
+async function firstRequest(target: ExportTarget, next: NextPage, run: string | null): Promise<PlannedRequest> {
+  const { job, isWaiting } = await jobOfPlan(target, run, next.slice ?? 1);
+  return plannedRequest(target.service, { ...next, ...(job !== undefined && { job }) }, isWaiting);
+}
+
 /** Requests the result of the report job. Its bounds are not proved: each proof would be a job. */
 async function requestResult(
   target: ExportTarget,
@@ -103,8 +111,7 @@ async function requestResult(
   next: NextPage,
   { toEnd, mayCreate, ...requesting }: Pick<PlanOptions, 'notify' | 'runtime'> & Record<'toEnd' | 'mayCreate', boolean>,
 ): Promise<void> {
-  const run = row.plan !== undefined && 'run' in row.plan ? row.plan.run : null;
-  const job = await planJob(target, next, { run, slice: next.slice ?? 1, mayCreate, ...requesting });
+  const job = await planJob(target, next, { run: runOf(row.plan), slice: next.slice ?? 1, mayCreate, ...requesting });
   row.notes = job.notes;
   if (job.kind === 'none') return;
   const walk = { run: undefined, parentOf: async () => undefined, ...requesting, toEnd };

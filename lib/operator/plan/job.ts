@@ -7,10 +7,13 @@ import { toPrintable } from '../../core/sanitize.ts';
 import type { Description } from '../../service/api/description.ts';
 import type { ExportTarget } from '../target.ts';
 
-/** The description whose request is sent for the page: that of the job until it is known, or if its files are pages. */
-export function apiOfRequest(api: Description, { job: id }: PageRequest): Description {
+/**
+ * The description whose request is sent for the page: that of the job until it is known, or if its files are pages.
+ * `isWaiting`: the job is polled first.
+ */
+export function apiOfRequest(api: Description, { job: id }: PageRequest, isWaiting = false): Description {
   const { job } = api;
-  if (job === undefined || (id !== undefined && job.result === undefined)) return api;
+  if (job === undefined || (id !== undefined && job.result === undefined && !isWaiting)) return api;
   const request = id === undefined ? { method: 'POST', ...job.create } : { method: 'GET', ...job.poll };
   return { ...api, request: request as Description['request'], next: { from: 'none' } };
 }
@@ -56,6 +59,18 @@ export async function planJob(
   if (polled?.kind === 'empty')
     return { kind: 'none', notes: [...notes, `report job ${shown} is over, without reports`] };
   return { kind: 'ready', request: { ...first, job: polled?.resultId ?? id }, notes };
+}
+
+/** What a run waits for: its ID, and whether it is polled before its result is requested. */
+export async function jobOfPlan(
+  { definition, log }: Pick<ExportTarget, 'definition' | 'log'>,
+  run: string | null,
+  slice: number,
+): Promise<{ readonly job?: string; readonly isWaiting?: boolean }> {
+  if (definition.job === undefined) return {};
+  const { content } = await log.job(definition.stateName, slice).read();
+  const job = knownJob(content, run);
+  return job === undefined ? {} : { job, isWaiting: content?.phase === 'waiting' };
 }
 
 const knownJob = (record: JobRecord | undefined, run: string | null): string | undefined =>

@@ -28,9 +28,10 @@ export type PlannedRequest = ReturnType<typeof plannedRequest>;
 export function plannedRequest(
   { address, settings, api, keySource }: Pick<DeployedService, 'address' | 'settings' | 'api' | 'keySource'>,
   page: PageRequest,
+  isWaiting = false,
 ) {
   const base = URL.parse(address) ?? new URL('http://simulator');
-  const { method, path, headers, body } = httpRequest(base, apiOfRequest(api, page), page, settings);
+  const { method, path, headers, body } = httpRequest(base, apiOfRequest(api, page, isWaiting), page, settings);
   return {
     method,
     url: `${base.origin}${path}`,
