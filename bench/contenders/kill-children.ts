@@ -154,6 +154,7 @@ async function timeStatus(): Promise<void> {
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'inherit'] });
   await once(child, 'exit');
   report('status, s', (performance.now() - startedAt) / 1_000);
+  reportState();
 }
 
 async function watchMemory({ pid }: ChildProcess): Promise<void> {

@@ -282,10 +282,11 @@ class SliceWalk {
     let left = this.#allotPages();
     if (left === 0) return undefined;
     let newest: LogEntry | undefined = last;
+    const limits = this.#limitsOf(walker, left, last !== undefined);
     try {
       const parent = await this.#parentOf(slice);
       const chain = { run: this.#run, slice: sinceCovered(slice, parent), parent };
-      for await (const { entry, timing } of this.#entriesOf(chain, last, this.#limitsOf(walker, left))) {
+      for await (const { entry, timing } of this.#entriesOf(chain, last, limits)) {
         newest = entry;
         this.#outages = 0;
         this.#walked.set({ slice, last: entry });
@@ -313,7 +314,11 @@ class SliceWalk {
     return pages;
   }
 
-  #limitsOf({ slot, onLastRequest, isAlone, isFirst }: WalkerState, maxPages: number): WalkLimits {
+  /**
+   * When a process ends, few chains have a page that is stored and not logged, and it is also found when it is stored
+   * again. So chains that begin here are checked only where the walkers begin.
+   */
+  #limitsOf({ slot, onLastRequest, isAlone, isFirst }: WalkerState, maxPages: number, hasPages: boolean): WalkLimits {
     return {
       ...this.#options,
       signal: this.#signal,
@@ -322,6 +327,7 @@ class SliceWalk {
       maxInFlight: () => maxInFlightOf(this.#run, this.#options) - (isAlone() ? 0 : 1),
       onLastRequest,
       isOwned: isFirst,
+      checkExisting: this.#options.checkExisting && (isFirst || hasPages),
       backoff: this.#backoff,
       slot,
       maxPages,

@@ -130,6 +130,17 @@ describe('a run of an export with parents', () => {
     await expect(finishRun(bench.deps, { run: active.run, execution: 'one' })).rejects.toThrow(message);
   });
 
+  it('looks for a page that an earlier execution has stored only where its walkers begin', async () => {
+    const bench = aBench({ definition: { parents: { values: numbered(30) } }, limits: { pagesPerInvocation: 100 } });
+    const { ...before } = bench.store;
+    let lookups = 0;
+    Object.assign(bench.deps.store, {
+      find: async (...args: Parameters<typeof before.find>) => ((lookups += 1), await before.find(...args)),
+    });
+    completed(await bench.start());
+    expect(lookups).toBe(2);
+  });
+
   it('is resumed with the parents that are left', async () => {
     const { script, recover } = failingOnce('closed', new ExportError('RequestRejectedError', 'no such state'));
     const bench = aBench({ script });
