@@ -740,7 +740,7 @@ export const progressSchema = z.object({
 /** The progress of a run with several slices. */
 export type ProgressRecord = Stored<typeof progressSchema>;
 
-/** What is known of the job of a chain, in a record beside the state. It is written before the job is created. */
+/** The job of a chain, as a record beside the state has it. It is written before the job is created. */
 export const jobRecordSchema = z.object({
   /** The pass of the chain that it is for: the run, and the attempt of its slice. */
   run: runId,

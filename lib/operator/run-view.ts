@@ -63,7 +63,7 @@ export interface RunView extends RunTotals {
   readonly parentRun?: { readonly export: string; readonly run: string } | undefined;
   /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not completed. */
   readonly slices: (SliceCounts & { readonly setAside: readonly ViewedSlice[] }) | null;
-  /** Of at most ten slices that are not complete. Absent: the run has none. */
+  /** The jobs of at most ten slices that are not complete. Absent: the run has none. */
   readonly jobs?: readonly ViewedJob[] | undefined;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;

@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import { runHealthChecks } from '../../lib/operator/health-checks.ts';
 import { statusLines } from '../../lib/operator/output/status-table.ts';
-import { apiOfRequest, jobOfPlan, planJob } from '../../lib/operator/plan/job.ts';
+import { apiOfPlannedRequest, jobOfPlan, planJob } from '../../lib/operator/plan/job.ts';
 import { plannedRequest, requestPages } from '../../lib/operator/plan/requests.ts';
 import { planRun } from '../../lib/operator/plan-run.ts';
 import { readExport } from '../../lib/operator/run-view.ts';
@@ -53,7 +53,7 @@ it('a plan creates a job only if that is asked for, and says what it did', async
   const target = targetOf(jobs);
   const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
   if (!('next' in plan) || plan.next === undefined) throw new Error('nothing is planned');
-  expect(apiOfRequest(jobs.api, plan.next).request.path).toBe('/api/v1/query/3493826/execute');
+  expect(apiOfPlannedRequest(jobs.api, plan.next).request.path).toBe('/api/v1/query/3493826/execute');
   const said: string[] = [];
   const options = { run: null, slice: 1, notify: (text: string) => said.push(text), runtime: jobs.bench.deps.runtime };
   expect(await planJob(target, plan.next, { ...options, mayCreate: false })).toEqual({

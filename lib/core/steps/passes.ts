@@ -27,7 +27,7 @@ import { detectCycle } from './repeated-cursors.ts';
 type PassDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'pageReader'>;
 
 const idBytes = 8;
-/** What a log entry can hold. */
+/** The IDs of more reports do not fit into a log entry. */
 const maxReportsOfPage = 20_000;
 /** They take 160 MB while a pass is compared. */
 const maxReportsOfPass = 10_000_000;

@@ -98,7 +98,7 @@ async function planExport(
 
 const runOf = (plan: object = {}): string | null => ('run' in plan && typeof plan.run === 'string' ? plan.run : null);
 
-/** That of the next page, or of the job that the run waits for. */
+/** The request for the next page, or for the job that the run waits for. */
 async function firstRequest(target: ExportTarget, next: NextPage, run: string | null): Promise<PlannedRequest> {
   const { job, isWaiting } = await jobOfPlan(target, run, next.slice ?? 1);
   return plannedRequest(target.service, { ...next, ...(job !== undefined && { job }) }, isWaiting);

@@ -249,7 +249,7 @@ function completedBoundedDetails({ completed, newest }: ExportView['bounded'], n
   return [['bounded runs', `${number(completed)} completed, the last one ${boundsText(newest)}${at}`]];
 }
 
-/** What a bounded run exports. */
+/** The period of a bounded run, or the run of its parents. */
 const boundsText = ({ since, until, parentRun }: RunView): string => {
   if (until !== undefined) return `${since} to ${until}`;
   return parentRun === undefined ? 'the children of one run' : `the children of run ${parentRun.run}`;
@@ -262,9 +262,10 @@ function resumeDetails(run: RunView, words: string, options: StatusTableOptions)
   return [startDetail(options, run.export, isFirst ? 'then resume' : 'to resume', words)];
 }
 
-/** `waiting for report 7f3a, IN_PROGRESS since 14 min`. */
-function jobText({ slice, id, phase, createdAt, status, statusSince }: ViewedJob, now: number): string {
-  const place = slice === null ? '' : `slice ${slice}: `;
+/** `waiting for report 7f3a, IN_PROGRESS for 14 min`. */
+function jobText(job: ViewedJob, slices: RunView['slices'], now: number): string {
+  const { slice, id, phase, createdAt, status, statusSince } = job;
+  const place = slice === null ? '' : `${sliceName(slice, slices)}: `;
   const forHow = `for ${coarseDuration(now - epochMsOf(statusSince ?? createdAt))}`;
   const named = `report ${toPrintable(id ?? '')}`;
   switch (phase) {
@@ -291,7 +292,7 @@ function runDetails(run: RunView, now: number): readonly Detail[] {
     details.push([slices.parents ? 'parents' : 'slices', counts.join(', ')]);
   }
   if (state === 'running' && lastPageAt !== null) details.push(['last page', ago(lastPageAt, now)]);
-  details.push(...jobs.map((job): Detail => ['report job', jobText(job, now)]));
+  details.push(...jobs.map((job): Detail => ['report job', jobText(job, slices, now)]));
   if (lastIncident !== null) {
     const isWait = lastIncident.kind === 'wait';
     const what = isWait ? `the service sent Retry-After: ${lastIncident.seconds} s` : shortError(lastIncident);

@@ -11,7 +11,7 @@ import type { ExportTarget } from '../target.ts';
  * The description whose request is sent for the page: that of the job until it is known, or if its files are pages.
  * `isWaiting`: the job is polled first.
  */
-export function apiOfRequest(api: Description, { job: id }: PageRequest, isWaiting = false): Description {
+export function apiOfPlannedRequest(api: Description, { job: id }: PageRequest, isWaiting = false): Description {
   const { job } = api;
   if (job === undefined || (id !== undefined && job.result === undefined && !isWaiting)) return api;
   const request = id === undefined ? { method: 'POST', ...job.create } : { method: 'GET', ...job.poll };
@@ -61,7 +61,7 @@ export async function planJob(
   return { kind: 'ready', request: { ...first, job: polled?.resultId ?? id }, notes };
 }
 
-/** What a run waits for: its ID, and whether it is polled before its result is requested. */
+/** The job that a run waits for: its ID, and whether it is polled before its result is requested. */
 export async function jobOfPlan(
   { definition, log }: Pick<ExportTarget, 'definition' | 'log'>,
   run: string | null,

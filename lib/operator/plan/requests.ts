@@ -16,7 +16,7 @@ import { rateLimitOf } from '../../settings/settings.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
 import { probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
-import { apiOfRequest } from './job.ts';
+import { apiOfPlannedRequest } from './job.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
 import { firstParents } from '../../core/parents/gone-parents.ts';
@@ -31,7 +31,7 @@ export function plannedRequest(
   isWaiting = false,
 ) {
   const base = URL.parse(address) ?? new URL('http://simulator');
-  const { method, path, headers, body } = httpRequest(base, apiOfRequest(api, page, isWaiting), page, settings);
+  const { method, path, headers, body } = httpRequest(base, apiOfPlannedRequest(api, page, isWaiting), page, settings);
   return {
     method,
     url: `${base.origin}${path}`,

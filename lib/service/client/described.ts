@@ -15,7 +15,7 @@ export interface Described {
   readonly api: Description;
   /** Loaded with the first request. */
   readonly pageCheck: () => ReturnType<typeof loadPageCheck>;
-  /** Those of an invocation, or of a local run. */
+  /** The renewals of credentials in an invocation, or in a local run. */
   readonly renewals: Renewals;
 }
 

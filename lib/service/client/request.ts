@@ -19,7 +19,7 @@ export type RequestSettings = Pick<ServiceSettings, 'compression'> & HeaderSetti
 export interface DescribedRequest extends PageRequest {
   /** The value of `{item}`. */
   readonly item?: string | undefined;
-  /** That of `{poll:/path}`; undefined: the response to the last poll has none. */
+  /** The value of `{poll:/path}`; undefined: the response to the last poll has none. */
   readonly polled?: ((path: string) => string | undefined) | undefined;
 }
 

@@ -26,7 +26,7 @@ import { throttlingInHead } from './response/reaction.ts';
 interface Files {
   /** URLs, or the IDs of items. */
   readonly places: readonly string[];
-  /** Of what identifies each of them. */
+  /** A digest of what identifies each file. */
   readonly digest: string;
 }
 

@@ -203,6 +203,16 @@ describe('the status of one export on a terminal', () => {
     );
   });
 
+  it('names the parent whose report job is waited for', () => {
+    const createdAt = at('2026-11-20T01:00:00Z');
+    const jobs = [
+      { slice: 3, id: '7f3a', phase: 'waiting' as const, createdAt, status: 'NEW', statusSince: createdAt },
+    ];
+    const slices = { done: 12, count: 64, parents: { gone: 0, skipped: 0 }, setAside: [] };
+    const lines = linesOf(withRuns({ runs: [unfinished({ state: 'running', slices, jobs })] }));
+    expect(lines).toContainEqual(expect.stringMatching(/^ {2}report job +parent 3: waiting for report 7f3a, NEW for /));
+  });
+
   it('names a parent that is set aside', () => {
     const setAside = [{ slice: 3, parent: 'a/b', error: 'ContractError', message: 'no XML' }];
     const slices = { done: 12, count: 64, parents: { gone: 2, skipped: 1 }, setAside };

@@ -76,7 +76,7 @@ export type AfterPoll =
   /** The record stays: the end of the chain, its next pass or the next job is recorded. */
   | { readonly kind: 'empty' | 'create' | 'startOver' };
 
-/** What a poll changes. A job that was given up before is not waited for. */
+/** Decides what follows from a poll. A job that was given up before is not waited for. */
 export function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts): AfterPoll {
   const { everyMs = 0, withinMs = 0 } = facts.rules.poll ?? {};
   const now = instantOf(facts.now);
