@@ -148,9 +148,9 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
     const since = Date.parse(run.since);
     const until = run.until === undefined ? never : Date.parse(run.until);
     const { maxDateLagMs, skewMs } = scenario.service;
-    const delays = world.injectedFaults.map(({ kind, site }) =>
-      site.includes('/service first page') ? (maxLatencyMs[kind] ?? 0) : 0,
-    );
+    // The first request of a list whose pages are counted looks like any other.
+    const isFirst = (site: string) => site.includes(service.counts ? '/service ' : '/service first page');
+    const delays = world.injectedFaults.map(({ kind, site }) => (isFirst(site) ? (maxLatencyMs[kind] ?? 0) : 0));
     // The earlier one of both clocks counts, so a wrong `Date` can only be too early.
     const hasWrongDate = world.injectedFaults.some(({ kind }) => kind === 'wrong-date');
     const begunAt = Math.min(
@@ -186,6 +186,10 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
     ledger.firstStart = undefined;
   }
 
+  /** Another pass is resumed without a page, too: the one before would be in vain. */
+  const isResumed = ({ execution, pass }: ActiveRun, before: ActiveRun): boolean =>
+    execution !== before.execution && pass === undefined;
+
   return {
     onState(observed, state, previous) {
       const { step, payload } = writer();
@@ -205,7 +209,7 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
           );
         }
       } else if (run.run !== before?.run) checkBegin(observed, input, run, before);
-      else if (run.execution !== before.execution && input.continues === undefined && !hasPages(observed.name, run)) {
+      else if (isResumed(run, before) && input.continues === undefined && !hasPages(observed.name, run)) {
         world.violate(
           'a run without a page is replaced',
           `${observed.name}: ${run.run} has no page, and is resumed with its old bounds`,
