@@ -181,7 +181,7 @@ function reasonFor({ run, slice }: Chain, { ids, reports }: Pass, before: Pass |
   const name = `${ofRun} ${run.run}`;
   const count = reports.toLocaleString('en');
   if (ids !== null && before === undefined)
-    return `${capitalize(name)} has come to the end of its pages with ${count} reports. Its second pass has to find the same ones (next.proof)`;
+    return `${capitalize(name)} is at the end of its first pass (reports: ${count}). Its second pass has to find the same ones (next.proof)`;
   const found =
     ids === null
       ? 'a report came twice'

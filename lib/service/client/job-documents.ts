@@ -171,7 +171,7 @@ function polledJob(job: Job, { facts, context, json }: JobDocument): PolledJob {
     context,
     'ConfigurationError',
     `${context.server.name} says ${status} for ${context.label}, which no condition of api.job.when names. ` +
-      'Add it there, and start again: the run goes on with the same job',
+      'Add it there, and start again: the run continues with the same job',
   );
 }
 

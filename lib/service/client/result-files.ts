@@ -1,6 +1,6 @@
 /**
  * Downloads the files of a job's result, each as a page. Their URLs give access to the reports, so they are in no
- * message, and are not stored: whoever needs one asks for the job again.
+ * message, and are not stored: a later download polls the job again.
  *
  * A host other than that of the service gets no credentials: the URL is one. Nothing but its host is trusted.
  */

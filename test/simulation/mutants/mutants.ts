@@ -67,7 +67,12 @@ const storedWhenReceived: readonly Fault[] = inPorts(
           };
           filled = undefined;
           const received = await service.fetch(request, { ...options, sink });
-          if (own !== undefined && received.kind === 'page') stored.set(own, own.put(received));
+          if (own !== undefined && received.kind === 'page') {
+            const put = own.put(received);
+            // It may fail before the step waits for it.
+            put.catch(() => {});
+            stored.set(own, put);
+          }
           return received;
         },
       },
@@ -772,7 +777,7 @@ export const mutants: readonly Mutant[] = [
       if (state.active === undefined || slices === undefined) return state;
       return { ...state, active: { ...state.active, slices: { ...slices, generation: 0 } } };
     }),
-    firstSeed: 90,
+    firstSeed: 1_550,
   },
   {
     name: 'a slice starts over as often as its cursors are rejected',
@@ -813,7 +818,7 @@ export const mutants: readonly Mutant[] = [
     name: 'counted pages are published after one pass',
     violates: 'no report is missing from a run',
     faults: [{ at: 'lib/core/steps/passes.ts#assertProved', replace: () => async () => {} }],
-    firstSeed: 195,
+    firstSeed: 330,
   },
   {
     name: 'two passes are compared by how many reports they have',

@@ -77,7 +77,7 @@ const csv = (rows: readonly Row[], delimiter = ','): string =>
 const lines = (rows: readonly Row[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
 const idIn = (url: URL, pattern: RegExp): string => decodeURIComponent(pattern.exec(url.pathname)?.[1] ?? '');
 const notFound: Reply = { status: 404, body: { message: 'not found' } };
-/** The signature of a URL: whoever has it may read the file. */
+/** The signature of a URL, which is enough to read the file. */
 export const signature = 'X-Amz-Signature=5ecret5ignature';
 const fileUrl = ({ filesUrl }: VendorWorld, id: string): string =>
   `${filesUrl()}/files/${encodeURIComponent(id)}?${signature}`;

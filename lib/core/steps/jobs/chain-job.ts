@@ -1,9 +1,9 @@
 /**
  * The job of a chain: creates it, polls it, and lets the chain begin once its result is there. Until then the chain is
- * parked: it ends for this invocation, and the run continues after a Wait state, which costs nothing.
+ * parked: it ends for this invocation, and the run continues after a Wait state, without a function that waits.
  *
  * The order of writes: `creating` before the request that creates the job, its ID before the first poll. Each replaces
- * the record as it was read, so of two processes one goes on.
+ * the record as it was read, so only one of two processes continues.
  */
 
 import { stateNameOfRun } from '../../bounded-runs.ts';

@@ -2,7 +2,7 @@
  * Decides what happens to the job of a chain: a function of its record and of what the newest poll says.
  *
  * The record is written before each request that creates a job. So a process that ends at any moment leaves at most one
- * job that nobody asks for.
+ * job without a use.
  */
 
 import type { Instant, JobRecord, JobRules } from '../../model.ts';
