@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
 /** Tests that start processes, run functions against AWS over HTTP, synthesize many templates, or sweep many cases. */
 const slowTests = 'test/**/*.slow.test.ts';
 
-/** Files with property tests. They run in both tiers, with a tenth of the cases in the quick one. */
+/** Files with property tests. They run in both tiers, with a twentieth of the cases in the quick one. */
 const propertyTests = globSync('test/**/*.test.ts').filter((file) =>
   readFileSync(file, 'utf8').includes('/support/property.ts'),
 );
@@ -53,7 +53,7 @@ export default defineConfig({
           isolate: false,
           // Node.js loads the modules itself, as it does outside the tests. Vite would transform each of them first.
           experimental: { viteModuleRunner: false },
-          env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.1', TMPDIR: temporaryFolder() },
+          env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.05', TMPDIR: temporaryFolder() },
         },
       },
       { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests], ...generousLimits } },

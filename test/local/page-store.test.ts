@@ -24,22 +24,26 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const publisher = new URL('./children/publish.ts', import.meta.url);
 
-pageStoreContract('The directory page store', async () => {
-  const directory = await temporaryDirectory();
-  const store = directoryStore(directory.path);
-  const another = directoryStore(directory.path, compressAtOnce(0));
-  return {
-    store,
-    another,
-    read: (key) => readFile(join(directory.path, key)).catch(() => undefined),
-    list: (prefix) => visibleFiles(directory.path, prefix),
-    async cleanup() {
-      store.close();
-      another.close();
-      await directory.remove();
-    },
-  };
-});
+pageStoreContract(
+  'The directory page store',
+  async () => {
+    const directory = await temporaryDirectory();
+    const store = directoryStore(directory.path);
+    const another = directoryStore(directory.path, compressAtOnce(0));
+    return {
+      store,
+      another,
+      read: (key) => readFile(join(directory.path, key)).catch(() => undefined),
+      list: (prefix) => visibleFiles(directory.path, prefix),
+      async cleanup() {
+        store.close();
+        another.close();
+        await directory.remove();
+      },
+    };
+  },
+  { largeMiB: 1 },
+);
 
 /** The files as a reader lists them: without hidden names, like a shell's `**`. */
 async function visibleFiles(root: string, prefix = ''): Promise<string[]> {

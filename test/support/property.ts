@@ -2,7 +2,7 @@
  * fast-check for property tests: the same cases in every run, and as many as the tier can afford.
  *
  * `FUZZ_SEED=$RANDOM npm test` looks for new cases. `FUZZ_FACTOR` multiplies the number of cases: `npm test` takes a
- * tenth of them, `npm run test:slow` all.
+ * twentieth of them, `npm run test:slow` all.
  */
 
 import { fc, it, test } from '@fast-check/vitest';

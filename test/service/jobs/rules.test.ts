@@ -60,7 +60,11 @@ describe('waiting', () => {
   });
 
   it('ends after api.job.poll.within, and the next start polls once more before it creates another', async () => {
-    await using jobs = await startJobs(walked);
+    await using jobs = await startJobs(walked, {
+      change({ job, ...api }) {
+        return { ...api, job: job?.poll && { ...job, poll: { ...job.poll, every: 'PT20M' } } };
+      },
+    });
     jobs.vendor.world.waits = Number.POSITIVE_INFINITY;
     const { error, message } = failed(await jobs.bench.start());
     expect({ error, message }).toMatchObject({
