@@ -19,7 +19,7 @@ import { listNames } from '../core/sanitize.ts';
 import { orExample } from '../core/validation-errors.ts';
 import { valuesSchema } from '../service/api/condition.ts';
 import { type Description, hasSince, selectingRequests } from '../service/api/description.ts';
-import type { PageSettings } from '../service/api/page.ts';
+import { countsReports, type PageSettings } from '../service/api/page.ts';
 import { problemInReport } from '../service/api/paths.ts';
 import { parentsIn } from '../service/api/request.ts';
 
@@ -271,9 +271,11 @@ function problemsOfPlaces(
   page: PageSettings,
 ): (readonly [path: SettingsProblem['path'], message: string])[] {
   const { format } = page;
-  const isReadable = format !== 'bytes' && !(format === 'csv' && page.reports !== undefined);
+  const isReadable = countsReports(page) && !(format === 'csv' && page.reports !== undefined);
   if (!isReadable)
-    return [[['export'], 'must have pages with reports that can be read: not bytes, nor csv without a row of names']];
+    return [
+      [['export'], 'must have pages with reports that can be read: not zip or bytes, nor csv without a row of names'],
+    ];
   const conditions = [where].flat();
   const places: (readonly [SettingsProblem['path'], string])[] = [
     [['id'], id],

@@ -1638,8 +1638,8 @@ export interface ApiNextToLinkProps {
 
 /** The part `api.page` of the settings. */
 export interface ApiPageProps {
-  /** All but `bytes` are checked for completeness, and their reports are counted. */
-  readonly format?: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes' | null | undefined;
+  /** All but `bytes` are checked for completeness, and the reports of all but `zip` and `bytes` are counted. */
+  readonly format?: 'xml' | 'json' | 'ndjson' | 'csv' | 'zip' | 'bytes' | null | undefined;
   /**
    * Where the reports are: in JSON, the path of a list and `/*`; in XML, a path of elements; in CSV, `/*` if the first
    * row is a report.

@@ -42,7 +42,7 @@ import {
 import { pollTimesOf } from '../service/api/job.ts';
 import { kindOf, provedBy } from '../service/api/next/kinds.ts';
 import { placeOf, type WithTarget } from '../service/api/next/target.ts';
-import { formatOf, reportsIn } from '../service/api/page.ts';
+import { countsReports, formatOf, reportsIn } from '../service/api/page.ts';
 import { uses } from '../service/api/request.ts';
 import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
 import {
@@ -512,8 +512,8 @@ function findApiProblems(
     ],
     [
       ['expect'],
-      expect !== undefined && page.format === 'bytes',
-      'needs a format whose reports are counted, not bytes',
+      expect !== undefined && !countsReports(page),
+      'needs a format whose reports are counted, not zip or bytes',
     ],
     [['format'], format !== undefined, ofPage],
     [['container'], container !== undefined, ofPage],
@@ -572,6 +572,7 @@ function reportsAtOf({ page }: Description): ReportsAt {
       return { kind: 'ndjson' };
     case 'csv':
       return { kind: 'csv', header: page.reports === undefined };
+    case 'zip':
     case 'bytes':
       return { kind: 'unknown' };
   }

@@ -10,6 +10,7 @@ const mediaTypes = {
   json: ['application/json'],
   ndjson: ['application/x-ndjson', 'application/ndjson', 'application/jsonl'],
   csv: ['text/csv'],
+  zip: ['application/zip', 'application/x-zip-compressed'],
   bytes: [],
 } as const;
 const formats = Object.keys(mediaTypes) as (keyof typeof mediaTypes)[];
@@ -52,7 +53,7 @@ const status = z.readonly(
 /** All fields of all formats: a service has defaults for its exports. */
 export const pageFields = {
   format: optionalField(
-    'All but `bytes` are checked for completeness, and their reports are counted.',
+    'All but `bytes` are checked for completeness, and the reports of all but `zip` and `bytes` are counted.',
     z.enum(formats, `must be one of ${formats.join(', ')}`),
   ),
   reports: optionalField(
@@ -94,6 +95,7 @@ export const pageSchema = z.discriminatedUnion(
       delimiter: z.optional(delimiter),
       ...common,
     }),
+    object({ format: z.literal('zip'), ...common }),
     object({ format: z.literal('bytes'), ...common, types: z.readonly(types) }),
   ],
   { error: ({ code }) => (code === 'invalid_union' ? `must be one of ${formats.join(', ')}` : undefined) },
@@ -116,6 +118,9 @@ export const pageRules = (page: PageSettings): readonly Rule[] => [
 
 /** Where the reports are; undefined by the format's own rule. */
 export const reportsIn = (page: PageSettings): string | undefined => ('reports' in page ? page.reports : undefined);
+
+/** Whether pages consist of reports that are counted. */
+export const countsReports = ({ format }: PageSettings): boolean => format !== 'zip' && format !== 'bytes';
 
 /** The content types that a page may have. */
 export const mediaTypesOf = (page: PageSettings): readonly string[] => page.types ?? mediaTypes[page.format];

@@ -72,7 +72,7 @@ export function problemInReport(at: string, page: ReportsPlace): string | undefi
   if (format === 'csv' && reports === undefined) return at === '' ? placesInReport.csv : undefined;
   if (format === 'json' && at === '') return undefined;
   if (format !== 'json' && format !== 'ndjson' && format !== 'xml')
-    return 'needs pages with reports that can be read: not bytes, nor csv without a row of names';
+    return 'needs pages with reports that can be read: not zip or bytes, nor csv without a row of names';
   return isFieldOfReport(at, { format: format === 'xml' ? 'xml' : 'json' }) ? undefined : placesInReport[format];
 }
 

@@ -14,7 +14,7 @@ import {
   valuesOf,
 } from './condition.ts';
 import { kindOf, type NextSettings } from './next/kinds.ts';
-import { type PageSettings, statusesOfPages } from './page.ts';
+import { countsReports, type PageSettings, statusesOfPages } from './page.ts';
 import { isBelowRoot, jsonPath, listPath, placeSchema, problemOfPath, xmlPath } from './paths.ts';
 
 const wait = optionalField(
@@ -114,8 +114,8 @@ function rulesOfPlace(
     [[...path, 'parameter'], parameter !== undefined && kindOf(next).parameters === undefined, 'needs next.from: link'],
     [
       [...path, 'reports'],
-      reports !== undefined && page.format === 'bytes',
-      'has no meaning in bytes, where reports are not counted',
+      reports !== undefined && !countsReports(page),
+      'has no meaning in zip and bytes, where reports are not counted',
     ],
   ];
 }

@@ -53,10 +53,28 @@ export interface CheckOptions {
   readonly present: (name: string) => string;
 }
 
+/** A check that needs more than the thread of its caller. The next chunk is pushed after the answer to the last one. */
+export interface AsyncFormatCheck {
+  push(chunk: Uint8Array): Promise<string | undefined>;
+  end(): Promise<string | PageContent>;
+}
+
 export type CreateCheck = (options: CheckOptions) => FormatCheck;
 
 /** The most that is held of a value at a path, in characters. A longer one is a problem. */
 export const maxValueLength = 64 * 1024;
+
+/**
+ * Deflate compresses 1,032 times at most, but never reports that differ: at this ratio, each of 100 reports would have
+ * 160 KB, and at most 330 bytes that are not in the others. A small body may have any ratio: it costs little, and
+ * `maxPageBytes` limits it.
+ */
+export const maxRatio = 500;
+const minBombBytes = 16 * 1024 * 1024;
+
+/** Whether what was compressed to `compressed` bytes expands as only an attack does. */
+export const isBomb = (bytes: number, compressed: number): boolean =>
+  bytes > minBombBytes && bytes > maxRatio * compressed;
 
 /** Reads the text of a page in one format. */
 export interface TextReader {

@@ -6,14 +6,14 @@ import { reportsIn } from '../api/page.ts';
 import { jsonPath, xmlPath } from '../api/paths.ts';
 import type { PathValue } from '../api/response-facts.ts';
 import { createCsvCheck } from './csv.ts';
-import type { CreateCheck, FormatCheck, PageContent } from './format-check.ts';
+import type { AsyncFormatCheck, CheckOptions, FormatCheck, PageContent } from './format-check.ts';
 import { createXmlFormatCheck } from './xml.ts';
 
 interface Format {
   /** The name of a page in messages. */
   readonly document: string;
   /** Its library takes time to load, which delays the first request. */
-  readonly load: () => Promise<CreateCheck>;
+  readonly load: () => Promise<(options: CheckOptions) => FormatCheck | AsyncFormatCheck>;
   /** Whether a page that is cut off is recognized by itself. Of any other, only a length or chunks show the end. */
   readonly showsEnd: boolean;
 }
@@ -27,11 +27,14 @@ const formats: Readonly<Record<Exclude<Api['page']['format'], 'bytes'>, Format>>
     showsEnd: false,
   },
   csv: { document: 'CSV table', load: async () => createCsvCheck, showsEnd: false },
+  zip: {
+    document: 'valid ZIP archive',
+    load: async () => (await import('./zip/zip.ts')).createZipCheck,
+    showsEnd: true,
+  },
 };
 
-export interface PageCheck extends FormatCheck {
-  readonly document: string;
-}
+export type PageCheck = (FormatCheck | AsyncFormatCheck) & { readonly document: string };
 
 /** Creates the check of one page. Undefined: its bytes are not checked. `present` quotes names in problems. */
 export type CreatePageCheck = (present: (name: string) => string) => PageCheck | undefined;

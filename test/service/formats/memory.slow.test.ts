@@ -1,13 +1,16 @@
 /** The format checks hold no more of a page than their limits allow, whatever it contains. */
 
+import { randomBytes } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { zipSync } from 'fflate';
 import { describe, expect, it } from 'vitest';
 import { createCsvCheck } from '../../../lib/service/formats/csv.ts';
 import type { CheckOptions } from '../../../lib/service/formats/format-check.ts';
 import { createJsonCheck } from '../../../lib/service/formats/json.ts';
 import { createNdjsonCheck } from '../../../lib/service/formats/ndjson.ts';
 import { createXmlFormatCheck } from '../../../lib/service/formats/xml.ts';
+import { createZipCheck } from '../../../lib/service/formats/zip/zip.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -55,6 +58,18 @@ describe('memory', () => {
     expect(heapUsed() - before).toBeLessThan(2 * mebibyte);
     check.push(Buffer.from(closing));
     expect(check.end()).toBeTypeOf('object');
+  });
+
+  it.each([0, 1] as const)('of the ZIP check does not grow with an entry at level %i', async (level) => {
+    const archive = zipSync({ 'a.bin': randomBytes(16 * mebibyte) }, { level });
+    const check = createZipCheck();
+    const used = () => heapUsed() + process.memoryUsage().arrayBuffers;
+    const before = used();
+    const end = archive.length - mebibyte;
+    for (let at = 0; at < end; at += 64 * 1024) await check.push(archive.slice(at, Math.min(at + 64 * 1024, end)));
+    expect(used() - before).toBeLessThan(2 * mebibyte);
+    await check.push(archive.slice(end));
+    expect(await check.end()).toBeTypeOf('object');
   });
 
   it('of the XML check does not grow with the attributes of an open element', () => {

@@ -1,9 +1,10 @@
 /** The rules of report jobs: what is created, asked for and exported, whatever happens in between. */
 
+import { zipSync } from 'fflate';
 import { describe, expect, it } from 'vitest';
 import { runExecution } from '../../../lib/local/execution.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
-import { manifestsIn } from '../../support/export/export-bench.ts';
+import { manifestsIn, pageAt } from '../../support/export/export-bench.ts';
 import { completed, failed, reportIds, startJobs } from '../../support/service/job-bench.ts';
 import { type JobVendor, jobVendors, signature } from '../../support/service/job-vendors.ts';
 
@@ -468,6 +469,31 @@ describe('the files of a result', () => {
         at === 'files' ? { status: 302, headers: { location: 'https://files.example.com' } } : undefined,
     });
     expect(failed(await jobs.bench.start()).message).toContain('redirects are not followed');
+  });
+
+  const archive = Buffer.from(zipSync({ 'a.csv': Buffer.from('id\n1\n') }, { level: 0 }));
+  const asArchive = (body: Buffer) => ({
+    change: (api: Description): Description => ({ ...api, page: { format: 'zip' } }),
+    fault: (_: unknown, { at }: { readonly at: string }) => (at === 'files' ? { body } : undefined),
+  });
+
+  it('stay as they are if they are ZIP archives', async () => {
+    await using jobs = await startJobs(withFiles, asArchive(archive));
+    const end = completed(await jobs.bench.start());
+    const { pages } = jobs.bench.manifest(end.manifest);
+    expect([pages.map(({ key }) => pageAt(jobs.bench, key)), end.reports]).toEqual([
+      [archive.toString('latin1')],
+      null,
+    ]);
+  });
+
+  it('are refused if an entry of a ZIP archive does not have its CRC', async () => {
+    const damaged = Buffer.from(archive.toString('latin1').replace('id\n1', 'id\n2'), 'latin1');
+    await using jobs = await startJobs(withFiles, asArchive(damaged));
+    expect(failed(await jobs.bench.start())).toMatchObject({
+      error: 'ContractError',
+      message: expect.stringContaining('not a valid ZIP archive (the CRC of entry 1 is not that of its content)'),
+    });
   });
 
   it.each([

@@ -6,6 +6,7 @@
  * escapes, relative and absolute URLs, and links beside the next one.
  */
 
+import { zipSync } from 'fflate';
 import type { JsonObject, JsonValue } from '../../../lib/core/model.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import {
@@ -21,7 +22,7 @@ import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/
 import { sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
 import { fillText } from '../../../lib/service/api/auth/secret.ts';
 import type { Api } from '../../../lib/service/api/description.ts';
-import { mediaTypesOf, reportsIn, statusesOfPages } from '../../../lib/service/api/page.ts';
+import { countsReports, mediaTypesOf, reportsIn, statusesOfPages } from '../../../lib/service/api/page.ts';
 
 type KeyOf<Kinds> = Kinds extends unknown ? keyof Kinds : never;
 type ValueOf<Kinds, Name> = Kinds extends unknown ? (Name extends keyof Kinds ? Kinds[Name] : never) : never;
@@ -98,7 +99,7 @@ const afterQuiet = 500_000;
 function canBeQuiet(api: Api): boolean {
   const [empty] = partsOf(api.when?.empty);
   const { isSame, endsEmpty } = endOf(api);
-  if (empty === undefined || isSame || endsEmpty || api.page.format === 'bytes') return false;
+  if (empty === undefined || isSame || endsEmpty || !countsReports(api.page)) return false;
   const { from } = api.next;
   const hasFields = !statusesOf(empty).includes(204) && empty.at !== '';
   return from === 'header' || from === 'link' || (from === 'body' && hasFields);
@@ -329,13 +330,15 @@ interface PageContent {
 }
 
 /** A report is an XML element. In XML it stays what it is; JSON, NDJSON and CSV contain it as text. */
-function pageBody(api: Api, content: PageContent): string {
+function pageBody(api: Api, content: PageContent): string | Uint8Array {
   const { page } = api;
   const texts = content.reports.map(({ xml }) => xml);
   const items = content.reports.map(({ id, date, type, xml }) => ({ id, date: instantOf(date), type, xml }));
   switch (page.format) {
     case 'bytes':
       return texts.join('');
+    case 'zip':
+      return zipSync({ 'reports.xml': Buffer.from(texts.join('')) }, { level: 0 });
     case 'ndjson':
       return items.map((item) => `${JSON.stringify(item)}\n`).join('');
     case 'csv': {

@@ -96,7 +96,7 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
 );
 
 const choices = fc.record({
-  format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'bytes'),
+  format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'zip', 'bytes'),
   from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report', 'count', 'none'),
   first: fc.constantFrom(undefined, 0, 1),
   step: fc.constantFrom(undefined, 1, 'reports'),
@@ -144,7 +144,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
   const choice = { ...chosen, hasInitial: chosen.hasInitial && chosen.from !== 'count' };
   const { format, templates: at } = choice;
   const hasPaths = format === 'xml' || format === 'json';
-  const needsPaths = choice.from === 'body' || choice.from === 'report' || format === 'bytes';
+  const needsPaths = choice.from === 'body' || choice.from === 'report' || format === 'zip' || format === 'bytes';
   const from = needsPaths && !hasPaths ? 'header' : choice.from;
   const isReport = from === 'report';
   const isCounted = from === 'count';

@@ -20,6 +20,7 @@
 import * as z from 'zod/mini';
 import { asCursor } from '../../../core/model.ts';
 import { field, fieldsOf, flag, object, oneTypeOf, optionalField, type Rule } from '../../../core/schema/fields.ts';
+import { countsReports } from '../page.ts';
 import { isInReport, pathSchema, placeSchema, problemInReport, textAt } from '../paths.ts';
 import { keysOf, usesBound } from '../request.ts';
 import { isLastBy } from './agreement.ts';
@@ -188,7 +189,7 @@ function rulesOfPage({ next, page, when }: Described<Counted>): readonly Rule[] 
   const total = typeof next.total === 'string' ? next.total : undefined;
   const errors = [when?.error ?? []].flat().map((part) => ('at' in part ? part.at : undefined));
   return [
-    [['page', 'format'], page.format === 'bytes', 'must be one whose reports are counted, not bytes'],
+    [['page', 'format'], !countsReports(page), 'must be one whose reports are counted, not zip or bytes'],
     [['page', 'reports'], page.format === 'xml' && page.reports === undefined, 'is required with next.from: count'],
     [
       ['next', 'total'],

@@ -8,6 +8,7 @@
 import { once } from 'node:events';
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
+import { isBomb, maxRatio } from '../../formats/format-check.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
 import { allValues, type Header, quote } from './response-headers.ts';
 
@@ -23,14 +24,6 @@ export function isInGzip(context: ErrorContext, contentEncoding: Header, isAccep
   const expected = isAccepted ? 'identity, gzip' : 'identity';
   throw contractError(context, `content encoding ${quote(context, value)}; only ${expected} is accepted`);
 }
-
-/**
- * Deflate compresses 1,032 times at most, but never reports that differ: at this ratio, each of 100 reports would have
- * 160 KB, and at most 330 bytes that are not in the others. A small body may have any ratio: it costs little, and
- * `maxPageBytes` limits it.
- */
-const maxRatio = 500;
-const minBombBytes = 16 * 1024 * 1024;
 
 /** Creates the stream that decompresses a body. */
 export type CreateGunzip = () => Transform & { readonly bytesWritten: number };
@@ -154,8 +147,7 @@ async function* gunzipMembers(
 }
 
 function assertNoBomb(size: number, compressed: number, hint = ''): void {
-  if (size <= minBombBytes || size <= maxRatio * compressed) return;
-  throw new Error(`it expands to more than ${maxRatio} times its size${hint}`);
+  if (isBomb(size, compressed)) throw new Error(`it expands to more than ${maxRatio} times its size${hint}`);
 }
 
 /** A truncated body is retried for longer: a proxy may have closed the connection. */

@@ -87,11 +87,11 @@ export async function readBody(
       assertSmallEnough(bytes);
       const missing = file === undefined ? maxExcerptBytes - beginning.length : 0;
       if (missing > 0) beginning = Buffer.concat([beginning, chunk.subarray(0, missing)]);
-      const problem = check?.push(chunk);
+      const problem = await check?.push(chunk);
       if (problem !== undefined) throw invalid(problem);
       yield chunk;
     }
-    const content = bytes === 0 && mayBeBlank ? undefined : check?.end();
+    const content = bytes === 0 && mayBeBlank ? undefined : await check?.end();
     if (typeof content === 'string') throw invalid(content);
     end = { content };
   }

@@ -5,7 +5,7 @@ import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../../core/errors.ts';
 import type { Instant } from '../../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../../core/timestamps.ts';
-import { mediaTypesOf, type PageSettings } from '../../api/page.ts';
+import { countsReports, mediaTypesOf, type PageSettings } from '../../api/page.ts';
 import { isCursorOfVendor } from '../../api/next/header.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, failure, type ErrorContext } from '../errors.ts';
@@ -34,10 +34,10 @@ export function assertNoLateNext(
   throw contractError(context, `it has the trailer ${found}, but the header ${header} is expected. Check the vendor`);
 }
 
-/** Why a page cannot have this content type, or, unless its format is `bytes`, this charset. undefined: it can. */
+/** Why a page cannot have this content type, or, if it is text, this charset. undefined: it can. */
 export function problemOfContentType(context: ErrorContext, headers: Headers, page: PageSettings): string | undefined {
   const types = mediaTypesOf(page);
-  const isText = page.format !== 'bytes';
+  const isText = countsReports(page);
   const { essence = '', params } = mediaType(headers['content-type']) ?? {};
   const charset = params?.get('charset') ?? 'utf-8';
   if (types.length === 0 || (types.includes(essence) && (!isText || namesUtf8.test(charset)))) return undefined;

@@ -44,7 +44,8 @@ async function textReader(page: PageSettings, paths: readonly string[], onReport
       return (await import('./xml-reports.ts')).xmlReports(reportsIn(page) ?? '/*/*', paths, onReport);
     case 'csv':
       return (await import('./csv-reports.ts')).csvReports(page.delimiter, paths, onReport);
+    case 'zip':
     case 'bytes':
-      throw new ExportError('ConfigurationError', 'Pages in bytes have no reports that can be read');
+      throw new ExportError('ConfigurationError', 'Pages in zip or bytes have no reports that can be read');
   }
 }
