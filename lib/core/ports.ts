@@ -48,11 +48,11 @@ export interface ReportService {
 /** The report jobs of a service, whose results are requested as pages. */
 export interface JobService {
   /**
-   * Creates a job.
+   * Creates a job. An end says that the parent is gone.
    * @throws as `ReportService.fetch`. After ConfigurationError, ServiceUnreachableError, ServiceThrottledError and
    *   RequestRejectedError there is no job, after any other error there may be one
    */
-  readonly create: (request: PageRequest, options: JobOptions) => Promise<CreatedJob>;
+  readonly create: (request: PageRequest, options: JobOptions) => Promise<CreatedJob | ReceivedEnd>;
   /** Asks for the job `request.job`. @throws as `ReportService.fetch`; ConfigurationError if no condition holds */
   readonly poll: (request: PageRequest, options: JobOptions) => Promise<PolledJob>;
 }
@@ -60,7 +60,9 @@ export interface JobService {
 type JobOptions = { readonly signal?: AbortSignal | undefined };
 
 export interface CreatedJob {
+  readonly kind: 'created';
   readonly id: string;
+  /** When the service responded, less the time that the response took: the job may not have what appeared since. */
   readonly serviceTime: Instant | null;
 }
 

@@ -103,6 +103,13 @@ export async function logPage(
   return entry;
 }
 
+interface EndOfSlice extends Pick<EndEntry, 'parent'> {
+  readonly identity: PageIdentity;
+  readonly end: End;
+  /** When it was requested, if it has no page before. */
+  readonly serviceTime?: EndEntry['serviceTime'];
+}
+
 /**
  * Logs that the slice ends after `predecessor`, in the place of the page that was requested. If another attempt has
  * logged that page meanwhile, it stays.
@@ -111,7 +118,7 @@ export async function logPage(
 export async function logEnd(
   { log, runtime }: Pick<StepDependencies, 'log' | 'runtime'>,
   { export: exportName }: Pick<Run, 'export'>,
-  { identity, end, parent }: { readonly identity: PageIdentity; readonly end: End } & Pick<EndEntry, 'parent'>,
+  { identity, end, parent, serviceTime = null }: EndOfSlice,
   predecessor: PageEntry | undefined,
 ): Promise<LogEntry> {
   const { run, page, slice, attempt, cursor } = identity;
@@ -126,7 +133,7 @@ export async function logEnd(
     cursor,
     loggedAt: instantOf(runtime.now()),
     totals: predecessor?.totals ?? { reports: 0, bytes: 0 },
-    serviceTime: predecessor?.serviceTime ?? null,
+    serviceTime: predecessor?.serviceTime ?? serviceTime,
     documentRoot: predecessor?.documentRoot ?? null,
   });
   if (entry.cursor !== cursor) throw conflict(identity, 'the page log has another entry for it');

@@ -35,7 +35,7 @@ import { allGoneError } from '../parents/gone-parents.ts';
 import { assertContinues } from './loop-outcome.ts';
 import type { Parent } from '../parents/plan.ts';
 import { isSkipped, type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
-import { afterRefusal, chainJob, Parked } from './jobs/chain-job.ts';
+import { afterRefusal, chainJob, type NoResult, Parked } from './jobs/chain-job.ts';
 import { identityAfter, type Logged, walk, type WalkLimits, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff, Chain } from './page-requests.ts';
 import { AnotherPass } from './passes.ts';
@@ -342,7 +342,7 @@ class SliceWalk {
     }
     const job = await chainJob(this.#deps, chain, last, limits);
     try {
-      if (job === 'empty') yield await endWithoutReports(this.#deps, chain);
+      if ('reason' in job) yield await endWithoutPages(this.#deps, chain, job);
       else yield* walk(this.#deps, { ...chain, job }, last, limits);
     } catch (error) {
       await afterRefusal(this.#deps, chain, error, limits.execution);
@@ -525,10 +525,13 @@ const maxDescribedFailures = 10;
 /** How many slices may be complete that the record does not know. */
 const slicesPerCheckpoint = 500;
 
-/** The job of the chain says that there are no reports. */
-async function endWithoutReports(deps: ExportPageDependencies, chain: Chain): Promise<Logged> {
-  const end = { kind: 'end', reason: 'empty', status: null } as const;
-  const ended = { identity: identityAfter(chain, undefined), end, parent: chain.parent?.id };
+/** The job of the chain has no result. */
+async function endWithoutPages(
+  deps: ExportPageDependencies,
+  chain: Chain,
+  { asOf, ...end }: NoResult,
+): Promise<Logged> {
+  const ended = { identity: identityAfter(chain, undefined), end, parent: chain.parent?.id, serviceTime: asOf };
   return { entry: await logEnd(deps, chain.run, ended, undefined), timing: null };
 }
 

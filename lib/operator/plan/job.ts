@@ -48,7 +48,9 @@ export async function planJob(
   const { jobs } = connection;
   if (jobs === undefined) throw new Error('The description of the service has no job');
   const request = { ...first, label: 'the report job' };
-  const id = known ?? (await jobs.create(request, {})).id;
+  const created = known === undefined ? await jobs.create(request, {}) : undefined;
+  if (created?.kind === 'end') return { kind: 'none', notes: [`the parent is gone: status ${created.status}`] };
+  const id = known ?? created?.id ?? '';
   const shown = toPrintable(id);
   if (known === undefined) notify(`Report job ${shown} was created`);
   const notes =

@@ -182,7 +182,8 @@ const requestedPage = (api: Description, request: PageRequest, requested: URL): 
   api,
   requested,
   isFirst: request.cursor === null,
-  mayBeGone: request.cursor === null && request.parent !== undefined,
+  // The first request for a parent creates its job, if it has one.
+  mayBeGone: request.cursor === null && request.parent !== undefined && request.job === undefined,
   sent: sentCursor(api, request),
   size: request.request.size,
 });

@@ -3,7 +3,8 @@
  * messages by the values that conditions name only: their bodies have URLs that give access to the reports.
  */
 
-import type { CreatedJob, JobService, PageRequest, PolledJob } from '../../core/ports.ts';
+import type { Instant } from '../../core/model.ts';
+import type { CreatedJob, JobService, PageRequest, PolledJob, ReceivedEnd } from '../../core/ports.ts';
 import type { Condition, ConditionPart } from '../api/condition.ts';
 import { evaluate, partsOf, statusesOf } from '../api/condition.ts';
 import type { Description } from '../api/description.ts';
@@ -37,6 +38,10 @@ export interface JobDocument {
   readonly context: ErrorContext;
   /** As JSON; undefined: it is none. */
   readonly json: unknown;
+  /** When the service responded, less the latency; null: it does not say. */
+  readonly serviceTime: Instant | null;
+  /** Whether it says that the parent no longer exists. */
+  readonly isGone: boolean;
 }
 
 interface Asked {
@@ -83,20 +88,20 @@ async function ask(
       // The service says that it has not done what was requested.
       throw found.kind === 'error' && isQuoted ? failure(context, 'RequestRejectedError', error.message) : error;
     };
-    if (answer.reaction.kind === 'status' && !isQuoted && [404, 410].includes(answer.response.statusCode)) {
-      return { facts: answer.facts, context, json: undefined };
+    const { statusCode, timing } = answer.response;
+    const serviceTime = readServiceTime(answer.facts.header('date'), timing.latencyMs);
+    const isUnknown = answer.reaction.kind === 'status' && !isQuoted && [404, 410].includes(statusCode);
+    if (isUnknown || answer.reaction.kind === 'gone') {
+      return { facts: answer.facts, context, json: undefined, serviceTime, isGone: !isUnknown };
     }
     assertNoError(answer.reaction, answer.facts, answer.excerpt);
     const reading = { sleep: clock.sleep, createGunzip, limit: maxDocumentBytes };
     const { bytes, isWhole } = await readBeginning(context, answer.response, reading);
     if (!isWhole) throw contractError(context, `it is cut off, or has more than ${maxDocumentBytes} bytes`);
     const facts = await factsOfDocument(context, page, answer.response, { bytes, paths: asked.paths });
-    assertNoError(
-      asContractError(context, () => reactionTo(facts, own.api, clock.now)),
-      facts,
-      '',
-    );
-    return { facts, context, json: parseJson(bytes) };
+    const found = asContractError(context, () => reactionTo(facts, own.api, clock.now));
+    assertNoError(found, facts, '');
+    return { facts, context, json: parseJson(bytes), serviceTime, isGone: found.kind === 'gone' };
   });
 }
 
@@ -127,17 +132,18 @@ export function createJobDocuments(described: Described, job: Job, send: SendDes
         setting: 'api.job.result',
       }),
 
-    async create(request, options): Promise<CreatedJob> {
+    async create(request, options): Promise<CreatedJob | ReceivedEnd> {
       const places = idPlacesOf(job);
-      const { facts, context } = await ask(deps, request, options, {
+      const { facts, context, serviceTime, isGone } = await ask(deps, request, options, {
         template: { method: 'POST', ...job.create },
         paths: places.flatMap(({ at }) => at ?? []),
         setting: 'api.job.create',
         isQuoted: true,
       });
+      if (isGone) return { kind: 'end', reason: 'gone', status: facts.status };
       const id = idIn(places, facts);
       if (id !== undefined && isValidId(id) && !facts.hasSecret(id)) {
-        return { id, serviceTime: readServiceTime(facts.header('date'), 0) };
+        return { kind: 'created', id, serviceTime };
       }
       const found = id === undefined ? 'no ID' : 'an ID that requests cannot have';
       const message = `${context.server.name} responded with ${facts.status} for ${context.label}, with ${found} at api.job.id`;
@@ -177,7 +183,7 @@ function polledJob(job: Job, { facts, context, json }: JobDocument): PolledJob {
 
 /** Responses about jobs are documents of their own. Of `when`, what all responses of the service may say counts. */
 function apiOfDocuments(api: Description, template: Asked['template'], job: Job): Description {
-  const { throttled, tokenExpired, error } = api.when ?? {};
+  const { throttled, tokenExpired, error, gone } = api.when ?? {};
   const named = [...partsOfJob(job).flatMap(statusesOf), ...idPlacesOf(job).flatMap(({ status }) => status ?? [])];
   const status = [...new Set([200, 201, 202, 203, 204, ...named])];
   return {
@@ -185,7 +191,7 @@ function apiOfDocuments(api: Description, template: Asked['template'], job: Job)
     request: template as Description['request'],
     next: { from: 'none' },
     last: undefined,
-    when: { throttled, tokenExpired, error },
+    when: { throttled, tokenExpired, error, gone },
     page: { format: 'json', reports: '/*', status: status as readonly number[] as (200 | 201 | 203 | 206)[] },
     headers: { ...api.headers, accept: 'application/json' },
   };

@@ -90,7 +90,7 @@ function createVendor(random: Random, now: () => number, hasFaults: () => boolea
         if (chance(10)) throw unavailable();
         const { id } = order(request, creation);
         if (chance(10)) throw unavailable();
-        return { id, serviceTime: instantOf(now()) };
+        return { kind: 'created', id, serviceTime: instantOf(now()) };
       },
       async poll(request) {
         await request.beforeSend?.();

@@ -2,6 +2,7 @@
 
 import { zipSync } from 'fflate';
 import { describe, expect, it } from 'vitest';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
 import { manifestsIn, pageAt } from '../../support/export/export-bench.ts';
@@ -13,6 +14,11 @@ const withFiles = vendorOf('amazon-reports.json');
 const walked = vendorOf('salesforce-bulk-query.json');
 const listed = vendorOf('fhir-export.json');
 const all = ['a', 'b', 'c', 'd', 'e'];
+
+type Job = NonNullable<Description['job']>;
+const withWhen =
+  (when: Job['when']) =>
+  (api: Description): Description => ({ ...api, job: { ...(api.job as Job), when } });
 
 const isCreation = ({ method }: { readonly method: string }): boolean => method === 'POST';
 
@@ -236,6 +242,28 @@ describe('a job', () => {
     expect(reportIds(jobs.bench, second.manifest)).toEqual(['f']);
   });
 
+  it('has the reports of when it was requested, not of when a slow response arrives', async () => {
+    await using jobs = await startJobs(walked, {
+      fault: (asked) => void (isCreation(asked) && jobs.bench.advance(20_000)),
+    });
+    const period = { since: instantOf(0), begunAt: instantOf(0), cursor: null, label: 'the job' };
+    const created = await jobs.bench.deps.service.jobs?.create({ ...period, request: jobs.definition.request }, {});
+    expect(created).toMatchObject({ serviceTime: '2026-11-20T02:00:00Z' });
+  });
+
+  it('without reports moves the watermark no further than the clock of the service', async () => {
+    await using jobs = await startJobs(walked, {
+      rows: [],
+      change: withWhen({ empty: { at: '/state', is: 'JobComplete' }, done: { at: '/state', is: 'never' } }),
+      fault: (asked) =>
+        isCreation(asked)
+          ? { headers: { date: 'Fri, 20 Nov 2026 01:00:00 GMT' }, body: { id: jobs.vendor.world.create(0, 1).id } }
+          : undefined,
+    });
+    jobs.vendor.world.waits = 0;
+    expect(completed(await jobs.bench.start())).toMatchObject({ pages: 0, watermark: '2026-11-20T01:00:00Z' });
+  });
+
   it('is for one slice of the period, and others go on while it is not over', async () => {
     await using jobs = await startJobs(withFiles, {
       settings: { slices: { parallel: 2, length: 7 * 86_400_000 } },
@@ -263,6 +291,33 @@ describe('a job', () => {
     Object.assign(jobs.bench.deps, { definition: { ...jobs.definition, job: undefined } });
     await jobs.bench.start();
     expect(reads).toEqual([]);
+  });
+});
+
+describe('the job of a parent', () => {
+  const settings = { parents: { values: ['a', 'b'] }, slices: { parallel: 1 } };
+  const change = (api: Description): Description => ({ ...api, when: { ...api.when, gone: { status: [404, 410] } } });
+
+  it('is not created if the parent is gone', async () => {
+    let creations = 0;
+    await using jobs = await startJobs(walked, {
+      settings,
+      change,
+      fault: (asked) => (isCreation(asked) && (creations += 1) === 2 ? { status: 404 } : undefined),
+    });
+    const { manifest } = completed(await jobs.bench.start());
+    expect(jobs.bench.manifest(manifest)).toMatchObject({ parents: { count: 2, gone: 1 }, totals: { reports: 5 } });
+  });
+
+  it('says nothing of the parent if its result is missing', async () => {
+    await using jobs = await startJobs(walked, {
+      settings,
+      change,
+      fault: (_, { path }) => (path.includes('/7f3a-1/results') ? { status: 404 } : undefined),
+    });
+    const { manifest } = completed(await jobs.bench.start());
+    expect(jobs.bench.manifest(manifest)).toMatchObject({ parents: { count: 2, gone: 0 }, totals: { reports: 10 } });
+    expect(jobs.vendor.created()).toBe(3);
   });
 });
 

@@ -8,8 +8,8 @@
 
 import { stateNameOfRun } from '../../bounded-runs.ts';
 import { ExportError, isExportError, type ErrorName } from '../../errors.ts';
-import { type Instant, type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
-import type { CreatedJob, JobService, PageRequest, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
+import { type EndEntry, type Instant, type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
+import type { CreatedJob, JobService, PageRequest, ReceivedEnd, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
 import { numberOf } from '../../slices.ts';
 import { NotYet } from '../../slots/held-slot.ts';
 import { ownedRun } from '../export-state.ts';
@@ -42,11 +42,18 @@ export class Parked extends Error {
   }
 }
 
+/** The chain ends without a page. */
+export interface NoResult extends Pick<EndEntry, 'kind' | 'reason' | 'status'> {
+  readonly kind: 'end';
+  /** As `ReadyJob`. Null: no job was created. */
+  readonly asOf: Instant | null;
+}
+
 /** Another process has replaced the record: it is about to create the job, or to poll it. */
 const contentionMs = 10_000;
 
 /**
- * The job of the chain once it has a result; `empty` if there are no reports.
+ * The job of the chain once it has a result, or why there is none.
  * @throws Parked while it is not over; RequestRejectedError if it has failed; CursorRejectedError if the chain has to
  *   start over with another job
  */
@@ -55,7 +62,7 @@ export async function chainJob(
   chain: Chain,
   last: PageEntry | undefined,
   limits: JobLimits,
-): Promise<ReadyJob | 'empty'> {
+): Promise<ReadyJob | NoResult> {
   const rules = deps.definition.job;
   const { jobs } = deps.service;
   if (rules === undefined || jobs === undefined) throw new Error('The description of the service has no job');
@@ -118,7 +125,7 @@ class JobStep {
     this.#record = recordOf(deps, chain);
   }
 
-  async take(last: PageEntry | undefined): Promise<ReadyJob | 'empty'> {
+  async take(last: PageEntry | undefined): Promise<ReadyJob | NoResult> {
     const read = await this.#record.read();
     const step = nextStep(read.content, this.#facts());
     if (last !== undefined && step.kind !== 'ready' && step.kind !== 'wait' && step.kind !== 'poll')
@@ -143,7 +150,7 @@ class JobStep {
     read: Versioned<JobRecord>,
     before: JobRecord,
     { id, isWalked }: { readonly id: string; readonly isWalked: boolean },
-  ): Promise<ReadyJob | 'empty'> {
+  ): Promise<ReadyJob | NoResult> {
     const polled = await this.#send(this.#jobs.poll, { job: id });
     const after = afterPoll(before, polled, this.#facts());
     if (isWalked && after.kind !== 'ready' && after.kind !== 'wait') throw this.#startOver();
@@ -153,7 +160,7 @@ class JobStep {
       case 'create':
         return await this.#create(read, 0);
       case 'empty':
-        return 'empty';
+        return { kind: 'end', reason: 'empty', status: null, asOf: before.asOf };
       case 'ready':
         await this.#write(read, after.record);
         return readyJob(after.record, id);
@@ -167,7 +174,7 @@ class JobStep {
   }
 
   /** Writes the record right before each request: waits for a slot, the rate or a Retry-After may take minutes. */
-  async #create(read: Versioned<JobRecord>, unanswered: number): Promise<ReadyJob> {
+  async #create(read: Versioned<JobRecord>, unanswered: number): Promise<ReadyJob | NoResult> {
     const { run, slice } = this.#chain;
     const { log, definition, runtime } = this.#deps;
     const { execution } = this.#limits;
@@ -179,7 +186,7 @@ class JobStep {
       createdAt = instantOf(runtime.now());
       newest = await this.#write(newest, { ...common, createdAt, phase: 'creating', unanswered: unanswered + 1 });
     };
-    let created: CreatedJob;
+    let created: CreatedJob | ReceivedEnd;
     try {
       created = await this.#send(this.#jobs.create, { beforeSend });
     } catch (error) {
@@ -189,6 +196,7 @@ class JobStep {
       }
       throw error;
     }
+    if (created.kind === 'end') return { ...created, asOf: null };
     const { id, serviceTime } = created;
     const asOf = serviceTime === null ? run.startedAt : earlier(serviceTime, run.startedAt);
     const record = { ...common, createdAt, id, asOf, unanswered: 0, status: 'created', statusSince: createdAt };
