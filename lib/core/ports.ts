@@ -326,7 +326,8 @@ interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' 
 
 /** What each event says. Alarms and the runbook use the same names. */
 interface Events {
-  'run-started': BegunRun;
+  /** `withoutJobsOf`: the unfinished run that it replaces, whose report jobs are in vain. */
+  'run-started': BegunRun & { withoutJobsOf?: RunId | undefined };
   'run-resumed': BegunRun;
   /** The run has its parents. `unknownSkipped`: how many that an operator skips are not among them. */
   'parents-planned': RunRef & { parentExport: string; parentRun: string; parents: number; unknownSkipped: number };

@@ -15,6 +15,8 @@ import { type JobVendor, jobVendors } from '../support/service/job-vendors.ts';
 
 const vendor = jobVendors.find(({ file }) => file === 'dune-query.json') as JobVendor;
 
+const hour = 3_600_000;
+
 type Jobs = Awaited<ReturnType<typeof startJobs>>;
 
 const targetOf = ({ bench, definition, api, vendor: { url } }: Jobs): ExportTarget => {
@@ -78,6 +80,27 @@ it('a plan creates a job only if that is asked for, and says what it did', async
   };
   const { pages } = await requestPages(target, job.request, {}, walk);
   expect(pages.map(({ page }) => page.reports)).toEqual([5]);
+});
+
+it('a plan waits for its job for a minute at most, and says what it has seen', async () => {
+  await using jobs = await startWaiting();
+  jobs.vendor.world.waits = Number.POSITIVE_INFINITY;
+  const slow: Jobs = {
+    ...jobs,
+    definition: { ...jobs.definition, job: { poll: { everyMs: hour, withinMs: 9 * hour } } },
+  };
+  const target = targetOf(slow);
+  const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
+  if (!('run' in plan) || plan.next === undefined) throw new Error('nothing is planned');
+  const [before, { runtime }] = [jobs.bench.slept.length, jobs.bench.deps];
+  const options = { run: plan.run, slice: 1, mayCreate: false, notify: () => {}, runtime };
+  expect(await planJob(target, plan.next, options)).toEqual({
+    kind: 'none',
+    notes: [
+      expect.stringMatching(/^report job 7f3a-1 is not over: its status is QUERY_STATE_EXECUTING\. .* Run it again/),
+    ],
+  });
+  expect(jobs.bench.slept).toHaveLength(before);
 });
 
 it('a plan requests the result of the job that the run waits for', async () => {

@@ -88,6 +88,8 @@ export type Decision =
       readonly progress: RunProgress;
       readonly reason: string;
       readonly state: ExportState;
+      /** The run that it replaces, if that has report jobs. */
+      readonly withoutJobsOf?: Run['run'] | undefined;
     };
 
 type SkipCause =
@@ -339,7 +341,8 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     lastAbandoned: undefined,
   };
   const kind = state.active === undefined ? 'begin' : 'replace';
-  return { kind, run, progress: noProgress(run), reason, state: next };
+  const withoutJobsOf = state.active?.hasJobs === true ? state.active.run : undefined;
+  return { kind, run, progress: noProgress(run), reason, state: next, withoutJobsOf };
 }
 
 function reasonWithoutParents({ definition, parentRun }: Situation): string | undefined {

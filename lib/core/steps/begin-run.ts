@@ -57,17 +57,18 @@ export async function beginRun(
     return { next: 'skip', export: stateName, reason, done: cause === 'bounds are exported' ? true : undefined };
   }
   const { run, progress } = decision;
-  const isNew = decision.kind === 'begin' || decision.kind === 'replace';
   const loop: LoopState = { ...loopOf(stateName, run, progress), iterations: 0, waits: input.waits ?? 0 };
-  emit({
-    event: isNew ? 'run-started' : 'run-resumed',
+  const about = {
     ...refOf(run),
     ...periodOf(run),
     slices: run.slices && progress.counts,
     executionNumber: run.executionNumber,
     page: loop.page,
     ...progress.totals,
-  });
+  };
+  if (decision.kind === 'begin' || decision.kind === 'replace')
+    emit({ event: 'run-started', ...about, withoutJobsOf: decision.withoutJobsOf });
+  else emit({ event: 'run-resumed', ...about });
   return { next: progress.isComplete ? 'finish' : 'export', ...loop };
 }
 

@@ -128,7 +128,10 @@ type Messages = { readonly [Name in ExportEvent['event']]?: Message<Extract<Expo
 
 /** The messages about events. The start says how its run ends, pages are counted, and only functions wait for slots. */
 const messages: Messages = {
-  'run-started': startedText,
+  'run-started': ({ withoutJobsOf, ...run }) =>
+    withoutJobsOf === undefined
+      ? startedText(run)
+      : `${startedText(run)}. It replaces run ${withoutJobsOf}, whose report jobs are not used`,
   'run-resumed': resumedText,
   'run-restarted': ({ run, abandoned, isPass, reason }) =>
     isPass

@@ -274,6 +274,8 @@ function jobText(job: ViewedJob, slices: RunView['slices'], now: number): string
     case 'creating':
       return `${place}requested ${ago(createdAt, now)}, and its ID is not known: requested again after ten minutes`;
     case 'waiting':
+      // No poll has asked for it yet.
+      if (status === 'created') return `${place}waiting for ${named}, created ${ago(createdAt, now)}`;
       return `${place}waiting for ${named}, ${toPrintable(status ?? '')} ${forHow}`;
     case 'failed':
       return `${place}${named} was given up (${toPrintable(status ?? '')}): the next start polls it once more`;

@@ -32,7 +32,10 @@ export type PlannedJob =
   /** Nothing more can be requested. */
   | { readonly kind: 'none'; readonly notes: readonly string[] };
 
-/** Waits until the job is over. @throws RequestRejectedError if it fails; the errors of its requests */
+/** A plan waits no longer: the job of a run goes on without it. */
+const maxWaitMs = 60_000;
+
+/** Waits for the job, briefly. @throws RequestRejectedError if it fails; the errors of its requests */
 export async function planJob(
   { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
   first: PageRequest,
@@ -57,9 +60,13 @@ export async function planJob(
     known === undefined
       ? [`report job ${shown} was created. It stays with the service, and a run creates another`]
       : [];
-  const polled = await pollUntilOver(jobs, { ...request, job: id }, definition.job?.poll, { notify, runtime });
+  const polled = await pollBriefly(jobs, { ...request, job: id }, definition.job?.poll, { notify, runtime });
   if (polled?.kind === 'empty')
     return { kind: 'none', notes: [...notes, `report job ${shown} is over, without reports`] };
+  if (polled !== undefined && polled.kind !== 'done') {
+    const found = `report job ${shown} is not over: its status is ${polled.status}. A plan waits for a minute at most`;
+    return { kind: 'none', notes: [...notes, `${found}${known === undefined ? '' : '. Run it again later'}`] };
+  }
   return { kind: 'ready', request: { ...first, job: polled?.resultId ?? id }, notes };
 }
 
@@ -78,7 +85,8 @@ export async function jobOfPlan(
 const knownJob = (record: JobRecord | undefined, run: string | null): string | undefined =>
   record?.run === run && record.phase !== 'failed' ? record.id : undefined;
 
-async function pollUntilOver(
+/** What the last poll says. */
+async function pollBriefly(
   jobs: JobService,
   request: PageRequest,
   times: NonNullable<ExportTarget['definition']['job']>['poll'],
@@ -89,9 +97,10 @@ async function pollUntilOver(
   for (let waitedMs = 0; ;) {
     const polled = await jobs.poll(request, {});
     if (polled.kind === 'done' || polled.kind === 'empty') return polled;
-    const isOver = polled.kind === 'failed' || waitedMs >= times.withinMs;
-    if (isOver) throw new ExportError('RequestRejectedError', `${name} has no result: its status is ${polled.status}`);
+    if (polled.kind === 'failed')
+      throw new ExportError('RequestRejectedError', `${name} has no result: its status is ${polled.status}`);
     const ms = Math.max(times.everyMs, polled.retryAfterMs ?? 0);
+    if (waitedMs + ms > maxWaitMs) return polled;
     notify(`${name}: ${polled.status}, next poll in ${ms / 1_000} s`);
     await runtime.sleep(ms);
     waitedMs += ms;

@@ -154,7 +154,7 @@ function render(
     const value = values.get(name);
     if (name.startsWith('+') && typeof value === 'string') return value.split('/').map(encode).join('/');
     if (typeof value !== 'object') return encode(String(value));
-    const message = `${name}: must be text, a number or a boolean, as it is part of a text in api.request`;
+    const message = `${name}: must be text, a number or a boolean, as it is part of the text ${template}`;
     throw new ExportError('ConfigurationError', message);
   });
 }
@@ -164,12 +164,12 @@ function renderPath(template: string, values: ValueOf): string {
   const path = render(template, values, encodeURIComponent) ?? missing(template);
   const isOther = (path.split('?')[0] ?? '').split('/').some((part) => part === '.' || part === '..');
   if (!isOther) return path;
-  const message = `api.request: ${template} has a placeholder whose value is . or .., which would lead to another path`;
+  const message = `The path ${template} in the description has a placeholder whose value is . or .., which would lead to another path`;
   throw new ExportError('ContractError', message);
 }
 
 function missing(template: string): never {
-  const message = `api.request: ${template} needs a value for each of its placeholders. Set it in the export`;
+  const message = `${template} in the description needs a value for each of its placeholders. Set it in the export`;
   throw new ExportError('ConfigurationError', message);
 }
 

@@ -203,14 +203,15 @@ describe('the status of one export on a terminal', () => {
     );
   });
 
-  it('names the parent whose report job is waited for', () => {
+  it.each([
+    ['NEW', /^ {2}report job +parent 3: waiting for report 7f3a, NEW for \S+ h/],
+    ['created', /^ {2}report job +parent 3: waiting for report 7f3a, created \S+ h ago$/],
+  ])('names the parent whose report job is waited for (%s)', (status, line) => {
     const createdAt = at('2026-11-20T01:00:00Z');
-    const jobs = [
-      { slice: 3, id: '7f3a', phase: 'waiting' as const, createdAt, status: 'NEW', statusSince: createdAt },
-    ];
+    const jobs = [{ slice: 3, id: '7f3a', phase: 'waiting' as const, createdAt, status, statusSince: createdAt }];
     const slices = { done: 12, count: 64, parents: { gone: 0, skipped: 0 }, setAside: [] };
     const lines = linesOf(withRuns({ runs: [unfinished({ state: 'running', slices, jobs })] }));
-    expect(lines).toContainEqual(expect.stringMatching(/^ {2}report job +parent 3: waiting for report 7f3a, NEW for /));
+    expect(lines).toContainEqual(expect.stringMatching(line));
   });
 
   it('names a parent that is set aside', () => {

@@ -83,6 +83,18 @@ describe('waiting', () => {
     expect(jobs.vendor.created()).toBe(1);
   });
 
+  it('is in vain if a start wants another period, and it says so', async () => {
+    await using jobs = await startJobs(walked);
+    jobs.vendor.world.waits = Number.POSITIVE_INFINITY;
+    failed(await jobs.bench.start());
+    const { run } = jobs.bench.events.find(({ event }) => event === 'run-started') as { readonly run: string };
+    jobs.vendor.world.waits = 0;
+    completed(await jobs.bench.start({ since: '2026-11-04T00:00:00Z' }));
+    const starts = jobs.bench.events.filter(({ event }) => event === 'run-started');
+    expect(starts).toMatchObject([{ withoutJobsOf: undefined }, { withoutJobsOf: run }]);
+    expect(jobs.vendor.created()).toBe(2);
+  });
+
   it('lets the run of an ended process go on with its job, and with its period', async () => {
     const end = endingAt('after the job is recorded', 2);
     await using jobs = await startJobs(walked, { bench: { crash: end.crash } });
@@ -466,7 +478,9 @@ describe('the files of a result', () => {
     });
     expect(failed(await jobs.bench.start())).toMatchObject({
       error: 'ContractError',
-      message: expect.stringContaining('would lead to another path'),
+      message: expect.stringMatching(
+        /^The path \/download\/\{item\}\/file in the description .* would lead to another path/,
+      ),
     });
     expect(jobs.vendor.received.some(({ path }) => path.startsWith('/download'))).toBe(false);
   });

@@ -9,7 +9,15 @@
 import { stateNameOfRun } from '../../bounded-runs.ts';
 import { ExportError, isExportError, type ErrorName } from '../../errors.ts';
 import { type EndEntry, type Instant, type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
-import type { CreatedJob, JobService, PageRequest, ReceivedEnd, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
+import type {
+  CreatedJob,
+  JobService,
+  PageRequest,
+  ReceivedEnd,
+  SharedRecord,
+  StepDependencies,
+  Versioned,
+} from '../../ports.ts';
 import { numberOf } from '../../slices.ts';
 import { NotYet } from '../../slots/held-slot.ts';
 import { ownedRun } from '../export-state.ts';
