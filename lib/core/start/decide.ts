@@ -341,9 +341,11 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     lastAbandoned: undefined,
   };
   const kind = state.active === undefined ? 'begin' : 'replace';
-  const withoutJobsOf = state.active?.hasJobs === true ? state.active.run : undefined;
-  return { kind, run, progress: noProgress(run), reason, state: next, withoutJobsOf };
+  return { kind, run, progress: noProgress(run), reason, state: next, withoutJobsOf: runWithJobs(state) };
 }
+
+const runWithJobs = ({ active }: ExportState): Run['run'] | undefined =>
+  active?.hasJobs === true ? active.run : undefined;
 
 function reasonWithoutParents({ definition, parentRun }: Situation): string | undefined {
   const parents = exportedParents(definition);

@@ -51,23 +51,26 @@ export async function planJob(
   const { jobs } = connection;
   if (jobs === undefined) throw new Error('The description of the service has no job');
   const request = { ...first, label: 'the report job' };
-  const created = known === undefined ? await jobs.create(request, {}) : undefined;
-  if (created?.kind === 'end') return { kind: 'none', notes: [`the parent is gone: status ${created.status}`] };
-  const id = known ?? created?.id ?? '';
+  const created = known === undefined ? await jobs.create(request, {}) : { kind: 'known' as const, id: known };
+  if (created.kind === 'end') return { kind: 'none', notes: [`the parent is gone: status ${created.status}`] };
+  const { id } = created;
   const shown = toPrintable(id);
-  if (known === undefined) notify(`Report job ${shown} was created`);
+  if (created.kind === 'created') notify(`Report job ${shown} was created`);
   const notes =
-    known === undefined
+    created.kind === 'created'
       ? [`report job ${shown} was created. It stays with the service, and a run creates another`]
       : [];
   const polled = await pollBriefly(jobs, { ...request, job: id }, definition.job?.poll, { notify, runtime });
-  if (polled?.kind === 'empty')
-    return { kind: 'none', notes: [...notes, `report job ${shown} is over, without reports`] };
-  if (polled !== undefined && polled.kind !== 'done') {
-    const found = `report job ${shown} is not over: its status is ${polled.status}. A plan waits for a minute at most`;
-    return { kind: 'none', notes: [...notes, `${found}${known === undefined ? '' : '. Run it again later'}`] };
-  }
+  const missing = polled && reasonWithoutResult(polled, created.kind);
+  if (missing !== undefined) return { kind: 'none', notes: [...notes, `report job ${shown} is ${missing}`] };
   return { kind: 'ready', request: { ...first, job: polled?.resultId ?? id }, notes };
+}
+
+function reasonWithoutResult({ kind, status }: PolledJob, origin: 'known' | 'created'): string | undefined {
+  if (kind === 'done') return undefined;
+  if (kind === 'empty') return 'over, without reports';
+  const found = `not over: its status is ${status}. A plan waits for a minute at most`;
+  return origin === 'known' ? `${found}. Run it again later` : found;
 }
 
 /** The job that a run waits for: its ID, and whether it is polled before its result is requested. */
