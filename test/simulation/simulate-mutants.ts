@@ -28,14 +28,14 @@ await Promise.all(Array.from({ length: availableParallelism() }, runSearches));
 process.stdout.write(`${found} of ${selected.length} mutants found\n`);
 process.exitCode = found === selected.length && found > 0 ? 0 : 1;
 
-async function describeSearch({ name, violates, firstSeed = 1 }: Mutant): Promise<string> {
+async function describeSearch({ name, violates, firstSeed = 1, jobs = false }: Mutant): Promise<string> {
   const startedAt = performance.now();
   const args = ['--import', pathOf('./mutants/patch-on-load.ts'), pathOf('./mutants/find-violation.ts')];
   const options = { env: { ...process.env, MUTANT: name }, maxBuffer: 64 * 1024 * 1024 };
   try {
     const { stdout } = await runFile(
       process.execPath,
-      [...args, violates, String(firstSeed), String(maxHistories)],
+      [...args, violates, String(firstSeed), String(maxHistories), jobs ? 'jobs' : ''],
       options,
     );
     const { seed, others } = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as SearchResult;

@@ -6,9 +6,12 @@ import { runSimulate } from './run-simulate.ts';
 import { formatEventLog } from './world/event-log.ts';
 
 describe('a simulated history', () => {
-  it.each(regressionSeeds)('violates no invariant where once $defect (seed $seed)', async ({ seed, pages, days }) => {
-    expect((await runHistory({ seed, pages, days })).violation).toBeUndefined();
-  });
+  it.each(regressionSeeds)(
+    'violates no invariant where once $defect (seed $seed)',
+    async ({ seed, pages, days, jobs = false }) => {
+      expect((await runHistory({ seed, pages, days, jobs })).violation).toBeUndefined();
+    },
+  );
 
   // In the last one, a response in gzip is no page: its beginning was decompressed in a thread, which virtual time does
   // not await.

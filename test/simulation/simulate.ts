@@ -20,6 +20,7 @@ invariants at every write. A seed determines its history: the same seed always g
   --pages P    size of the largest run, in pages, approximately (12)
   --exports N  number of exports of the service, all due at the same moments (by default, the seed decides: 1 to 5)
   --limit L    with --exports: how many pages are requested at the same time (maxConcurrentPages)
+  --jobs       all exports have report jobs, if the service can; --no-jobs: none (by default, the seed decides)
   --days       histories of several days with right clocks, in which it is known exactly what each run must contain
   --each       with --seed: runs the history without faults, then once for each fault that can occur in it
   --pairs      runs a few small histories, once for each pair of faults that can occur in them
@@ -101,7 +102,7 @@ function parseOptions(args: readonly string[]): Options {
   const pages = integer('pages', 1, 1_000);
   const exports = integer('exports', 1, 1_000);
   const limit = integer('limit', 1, 100);
-  const { days = false, each = false, pairs = false, fault: faults = [], json = false } = values;
+  const { jobs, days = false, each = false, pairs = false, fault: faults = [], json = false } = values;
   if (each && (seed === undefined || runs !== undefined)) problems.push('--each requires --seed and excludes --runs');
   if ((exports === undefined) !== (limit === undefined)) problems.push('--exports and --limit go together');
   const small = smallHistories.find((name) => name === values.small);
@@ -110,9 +111,12 @@ function parseOptions(args: readonly string[]): Options {
   const isSmall = pairs || values.small !== undefined;
   if (
     isSmall &&
-    (each || [values.seed, values.runs, values.pages, values.exports, values.days].some((value) => value !== undefined))
+    (each ||
+      [values.seed, values.runs, values.pages, values.exports, values.days, values.jobs].some(
+        (value) => value !== undefined,
+      ))
   )
-    problems.push('--pairs and --small exclude --seed, --runs, --pages, --exports, --days and --each');
+    problems.push('--pairs and --small exclude --seed, --runs, --pages, --exports, --jobs, --days and --each');
   if (days && exports !== undefined) problems.push('--days excludes --exports');
   if (faults.length > 0 && !isSmall) problems.push('--fault requires --small or --pairs');
   const [, part, parts] = /^([1-9]\d{0,5})\/([1-9]\d{0,5})$/.exec(values.slice ?? '1/1') ?? [];
@@ -125,7 +129,7 @@ function parseOptions(args: readonly string[]): Options {
   return {
     plan:
       small === undefined
-        ? { seed: String(seed ?? randomInt(2 ** 47)), pages: pages ?? 12, crowd, days }
+        ? { seed: String(seed ?? randomInt(2 ** 47)), pages: pages ?? 12, crowd, days, jobs }
         : planOf(small, faults),
     mode: pairs ? 'pairs' : each ? 'each' : isOne ? 'log' : 'seeds',
     runs: runs ?? 100,
@@ -140,12 +144,14 @@ function parse(args: readonly string[]) {
   try {
     return parseArgs({
       args: [...args],
+      allowNegative: true,
       options: {
         seed: { type: 'string' },
         runs: { type: 'string' },
         pages: { type: 'string' },
         exports: { type: 'string' },
         limit: { type: 'string' },
+        jobs: { type: 'boolean' },
         days: { type: 'boolean' },
         each: { type: 'boolean' },
         pairs: { type: 'boolean' },
@@ -245,13 +251,14 @@ async function explainFailure({ plan, violation }: Failure, print: Print, isOfEa
 }
 
 function replayOptions(
-  { seed, pages, crowd, small, days = false, forcedFaults = new Set() }: HistoryPlan,
+  { seed, pages, crowd, small, jobs, days = false, forcedFaults = new Set() }: HistoryPlan,
   isOfEach: boolean,
 ): string {
   if (small !== undefined)
     return [`--small ${small}`, ...[...forcedFaults].map((fault) => `--fault ${quote(fault)}`)].join(' ');
   const crowdOptions = crowd === undefined ? '' : ` --exports ${crowd.exports} --limit ${crowd.maxConcurrentPages}`;
-  return `${days ? '--days ' : ''}${isOfEach ? '--each ' : ''}--seed ${seed} --pages ${pages}${crowdOptions}`;
+  const jobOption = jobs === undefined ? '' : jobs ? '--jobs ' : '--no-jobs ';
+  return `${days ? '--days ' : ''}${jobOption}${isOfEach ? '--each ' : ''}--seed ${seed} --pages ${pages}${crowdOptions}`;
 }
 
 /** For a POSIX shell. */
@@ -266,7 +273,7 @@ function formatSummary(summary: Summary): string {
   return [
     `${number(summary.histories)} histories, ${number(summary.events)} events: ${number(summary.runsPublished)} runs, ` +
       `${number(summary.slicedRunsPublished)} of them in slices, ${number(summary.parentRunsPublished)} with parents and ${number(summary.boundedRunsPublished)} bounded, published by ${number(summary.executions)} executions and ${number(summary.invocations)} invocations, ` +
-      `${number(summary.pagesStored)} pages stored`,
+      `${number(summary.pagesStored)} pages stored, ${number(summary.reportJobs)} report jobs`,
     `${number(faults)} faults of ${summary.faultCounts.size} kinds: ${byKind}`,
   ].join('\n');
 }

@@ -7,6 +7,7 @@ import { exportOf, type Observations, type ObservedExport } from '../invariants/
 import { createOracle } from '../invariants/oracle.ts';
 import { createRetryAfterChecks } from '../invariants/retry-after.ts';
 import { checkProof, checkSlicesRead } from '../invariants/slices.ts';
+import { createReportJobChecks, type ReportJobChecks } from '../invariants/report-jobs.ts';
 import { createStartChecks } from '../invariants/starts.ts';
 import { createWriteChecks, type WriteChecks } from '../invariants/write-checks.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
@@ -48,6 +49,8 @@ export interface HistoryPlan {
   readonly pages: number;
   /** Instead of the exports that the seed brings. */
   readonly crowd?: Crowd | undefined;
+  /** Whether all exports have report jobs, if the service can. Undefined: the seed decides. */
+  readonly jobs?: boolean | undefined;
   /** Several days with right clocks. */
   readonly days?: boolean | undefined;
   /** Instead of the scenario that the seed brings. */
@@ -86,6 +89,8 @@ export interface HistoryStats {
   readonly boundedRunsPublished: number;
   /** How many of `runsPublished` have parents. */
   readonly parentRunsPublished: number;
+  /** How many jobs the service has created. */
+  readonly reportJobs: number;
   readonly maxHistoryEvents: number;
 }
 
@@ -153,14 +158,15 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       slicedRunsPublished: manifests.filter(({ slices }) => slices !== undefined).length,
       boundedRunsPublished: manifests.filter(({ bounded }) => bounded).length,
       parentRunsPublished: manifests.filter(({ parents }) => parents !== undefined).length,
+      reportJobs: all.reduce((total, { service }) => total + (service.jobs?.all().length ?? 0), 0),
       maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
 }
 
-const scenarioOf = ({ seed, pages, crowd, small, days = false }: HistoryPlan): Scenario => {
+const scenarioOf = ({ seed, pages, crowd, small, days = false, jobs }: HistoryPlan): Scenario => {
   if (small !== undefined) return createSmallScenario(small);
-  return days ? createDaysScenario(seed, pages) : createScenario(seed, pages, crowd);
+  return days ? createDaysScenario(seed, pages) : createScenario(seed, pages, { crowd, jobs });
 };
 
 /** Called with each object before it is stored, and with the object that it replaces. */
@@ -256,13 +262,12 @@ function createStores(
   };
   const starts = createStartChecks(observations);
   const oracle = createOracle(observations, maxClockErrorOf(scenario));
-  const checks: WriteChecks = createWriteChecks(observations, {
-    ...starts,
-    onState(...change) {
-      starts.onState(...change);
-      oracle.onState(...change);
-    },
-  });
+  const jobs = createReportJobChecks(observations, maxClockErrorOf(scenario));
+  const onState: typeof starts.onState = (...change) => {
+    starts.onState(...change);
+    oracle.onState(...change);
+  };
+  const checks: WriteChecks = createWriteChecks(observations, { ...starts, onState }, jobs);
   const operators = createOperators(observations, scenario.faultsEndAt);
   const onObject: OnObject = (key, object, existing) => {
     checks.onObject(key, object, existing);
@@ -306,6 +311,7 @@ function createStores(
     (input) => findExport(exports, input)?.versions ?? [],
     () => s3.damages.map(({ key }) => partsOf(prefix, key).run),
     (run) => checks.firstPageAt(run),
+    () => [...exports.values()].reduce((sum, { service }) => sum + service.retryAfterCount(), 0),
   );
   const onEvent = (event: ExecutionEvent) => {
     checkExecution(event);
@@ -317,7 +323,7 @@ function createStores(
   const abandon = createAbandon(observations, (process, command) =>
     performFor(process, () => dynamoDb.perform(command)),
   );
-  return { dynamoDb, checks, endpoints, observations, onEvent, oracle, abandon };
+  return { dynamoDb, checks, jobs, endpoints, observations, onEvent, oracle, abandon };
 }
 
 /** The export that a start input names; without a name, the only one. */
@@ -392,7 +398,11 @@ function observeExport(
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
   label: string,
-  { checks, observations }: { readonly checks: WriteChecks; readonly observations: Observations },
+  {
+    checks,
+    jobs,
+    observations,
+  }: { readonly checks: WriteChecks; readonly jobs: ReportJobChecks; readonly observations: Observations },
 ): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil' | 'requestMark'> {
   const { name } = scenario.settings;
   const { skewMs } = scenario.service;
@@ -422,6 +432,8 @@ function observeExport(
     endStatus: deployment.endStatus,
     counts: deployment.counts === true,
     missingParents: scenario.missingParents ?? [],
+    jobForm: scenario.jobForm,
+    jobChecks: jobs.requests,
     needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
     listsAll: scenario.reports.listed !== undefined,
     dateUnitMs: dateUnitOf(deployment),

@@ -8,6 +8,8 @@ export interface RegressionSeed {
   readonly pages: number;
   /** Whether the history is one of several days. */
   readonly days?: boolean;
+  /** Whether exports have report jobs. Most of these histories are from before there were any. */
+  readonly jobs?: boolean;
   /** What was wrong. */
   readonly defect: string;
 }

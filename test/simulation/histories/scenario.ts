@@ -6,6 +6,7 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { RateLimit } from '../../../lib/core/slots/request-rate.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
+import { type JobForm, jobDescription, withParentInJob } from '../world/report-jobs.ts';
 import type { UpperBounds } from '../world/report-service.ts';
 import type { DescribedApi } from '../world/service-apis.ts';
 
@@ -129,6 +130,8 @@ export interface ExportScenario {
     /** All reports, of an export whose reports are parents: its requests have no `since`. */
     readonly listed?: readonly ListedParent[] | undefined;
   };
+  /** How report jobs have their result. Absent: there are none. */
+  readonly jobForm?: JobForm | undefined;
   /** What requests for some of the parents are answered with for a time. */
   readonly missingParents?: readonly MissingParents[];
 }
@@ -149,8 +152,15 @@ export interface MissingParents {
   readonly until: number;
 }
 
-/** `pages`: about how many pages the largest run has. `crowd`: instead of the exports that the seed brings. */
-export function createScenario(seed: string, pages: number, crowd = randomCrowd(seed)): Scenario {
+/** What is chosen in place of what the seed brings. */
+interface Choices {
+  readonly crowd?: Crowd | undefined;
+  readonly jobs?: boolean | undefined;
+}
+
+/** `pages`: about how many pages the largest run has. */
+export function createScenario(seed: string, pages: number, choices: Choices): Scenario {
+  const { crowd = randomCrowd(seed), jobs } = choices;
   const rng = createRng(seed, 'scenario');
   const start = Date.UTC(2026, 10, 20) + rng.integerBelow(24) * hour;
   const faultsEndAt = start + rng.between(1, 6) * hour;
@@ -170,11 +180,15 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   const otherContractExports = (hasOther ? exportNames : []).map((name) =>
     inSlices(createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`)),
   );
-  const api = drawApi(seed, [...contractExports, ...otherContractExports]);
-  const counts = api !== undefined && api !== 'link' && createRng(seed, 'counted pages').chance(0.4);
+  const api = drawApi(seed, [...contractExports, ...otherContractExports], jobs === true);
+  const jobForm = api === undefined ? undefined : drawJobs(seed, jobs);
+  const counts =
+    jobForm === undefined && api !== undefined && api !== 'link' && createRng(seed, 'counted pages').chance(0.4);
   // Counted pages need dates, which a full list does not have.
   const parents = api === undefined ? undefined : drawParents(seed, counts || crowd !== undefined || hasOther);
   const ofApi = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
+  const withJob = (each: ExportScenario) =>
+    api === undefined || jobForm === undefined ? each : addJob(seed, each, { api, jobForm, hasUpperBound });
   const described = (each: ExportScenario) => (counts ? withCountedPages(seed, ofApi(each)) : ofApi(each));
   const list =
     parents === 'export' && api !== undefined
@@ -190,10 +204,12 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
       : undefined;
   const served = (each: ExportScenario) => {
     if (list !== undefined && api !== undefined)
-      return addExportedParents(seed, described(each), { list, api, faultsEndAt });
-    return parents === 'values'
-      ? addMissing(seed, addParents(seed, described(each), crowd), start, faultsEndAt)
-      : described(each);
+      return withJob(addExportedParents(seed, described(each), { list, api, faultsEndAt }));
+    return withJob(
+      parents === 'values'
+        ? addMissing(seed, addParents(seed, described(each), crowd), start, faultsEndAt)
+        : described(each),
+    );
   };
   const exports = [...(list === undefined ? [] : [list]), ...contractExports.map(served)];
   const otherExports = otherContractExports.map(served);
@@ -233,10 +249,10 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
 }
 
 /** Its own generator: what is added later must not change the rest of the scenario. */
-function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi | undefined {
+function drawApi(seed: string, exports: readonly ExportScenario[], isRequired: boolean): DescribedApi | undefined {
   const rng = createRng(seed, 'described API');
   const isContract = exports.some(({ settings }) => settings.format !== 'XML');
-  if (!rng.chance(0.5) || isContract) return undefined;
+  if ((!rng.chance(0.5) && !isRequired) || isContract) return undefined;
   return rng.pick(['link', 'xml body', 'json body']);
 }
 
@@ -245,6 +261,33 @@ function drawParents(seed: string, isShared: boolean): DeploymentScenario['paren
   const rng = createRng(seed, 'parents');
   if (rng.chance(0.3)) return 'values';
   return rng.chance(0.8) && !isShared ? 'export' : undefined;
+}
+
+/** In half of the histories of other APIs, so in a quarter of all. */
+function drawJobs(seed: string, isChosen: boolean | undefined): JobForm | undefined {
+  const rng = createRng(seed, 'report jobs');
+  const hasJobs = isChosen ?? rng.chance(0.5);
+  return hasJobs ? rng.pick(['pages', 'files']) : undefined;
+}
+
+/** A job before each chain, which needs no proof of its upper bound. */
+function addJob(
+  seed: string,
+  { input, service, ...rest }: ExportScenario,
+  {
+    api,
+    jobForm,
+    hasUpperBound,
+  }: { readonly api: DescribedApi; readonly jobForm: JobForm; readonly hasUpperBound: boolean },
+): ExportScenario {
+  const rng = createRng(seed, `report jobs of ${input.name}`);
+  const described = jobDescription(jobForm, api, hasUpperBound, rng.pick(['PT5S', 'PT30S', 'PT3M']));
+  return {
+    ...rest,
+    jobForm,
+    input: { ...input, api: input.parents === undefined ? described : withParentInJob(described) },
+    service: { ...service, singleUseCursors: false, upperBounds: 'honored' },
+  };
 }
 
 /** Its own generator, too. */

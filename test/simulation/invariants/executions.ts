@@ -4,6 +4,7 @@ import { errorNames } from '../../../lib/core/errors.ts';
 import type { GivenExport } from '../../../lib/settings/settings.ts';
 import { type ExecutionEvent, maxHistoryEvents, type SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { World } from '../world/world.ts';
+import { checkNoUrl } from './report-jobs.ts';
 
 /** The limit that the state machine itself has for everything but an error and its cause. */
 const maxPayloadBytes = 1_024;
@@ -17,13 +18,14 @@ const maxCursorRestarts = 3;
 /**
  * `settingsOf`: the settings of the export with this start input, of each version that is deployed: an execution may
  * invoke the functions of several. `damagedRuns`: the runs that have a page which someone has changed. `firstPageAt`:
- * when the run has logged its first page.
+ * when the run has logged its first page. `waitRequests`: how often the service has asked for a wait.
  */
 export function createExecutionChecks(
   world: World,
   settingsOf: (startInput: unknown) => readonly GivenExport[],
   damagedRuns: () => readonly string[],
   firstPageAt: (run: string) => number | undefined,
+  waitRequests: () => number,
 ): (event: ExecutionEvent) => void {
   const iterations = new Map<string, number>();
 
@@ -36,7 +38,10 @@ export function createExecutionChecks(
         world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
     }
-    const { waitSeconds = 0 } = data as { waitSeconds?: number };
+    const { waitSeconds = 0, waits = 0 } = data as { waitSeconds?: number; waits?: number };
+    if (waits > waitRequests()) {
+      world.violate('waits for report jobs are no consecutive waits', `${name}: ${waits}`);
+    }
     const maxRetryAfterMs = Math.max(...settingsOf(input).map(({ maxRetryAfter }) => maxRetryAfter));
     if (state === 'WaitForService' && waitSeconds * 1_000 > maxRetryAfterMs) {
       world.violate('no wait for the service is longer than maxRetryAfter', `${name}: ${waitSeconds} s`);
@@ -63,6 +68,7 @@ export function createExecutionChecks(
         return;
       case 'entered':
         world.log(name, () => `enters ${event.state}`);
+        checkNoUrl(world, `${name} in ${event.state}`, JSON.stringify(event.data ?? null));
         checkPayload(execution, event.state, event.data);
         return;
       case 'redriven':
@@ -76,6 +82,7 @@ export function createExecutionChecks(
           const retry = retryInMs === undefined ? 'no further attempt' : `retry in ${Math.round(retryInMs)} ms`;
           return `${event.state} fails: ${event.error}; ${retry}`;
         });
+        checkNoUrl(world, `${name} in ${event.state}`, event.cause);
         if (event.error === 'ServiceUnreachableError' && hadPage(event.cause)) {
           world.violate('an unreachable service fails no run that has a page', `${name}: ${event.cause}`);
         }

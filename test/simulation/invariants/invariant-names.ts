@@ -76,6 +76,14 @@ export type Invariant =
   | 'a plan has the parents in the newest run of their export'
   | 'the plan of a run never changes'
   | 'a chain begins where its parent is covered'
+  // Report jobs: report-jobs.ts
+  | 'a report job is created only after it is recorded'
+  | 'a report job is polled only once its ID is recorded'
+  | 'a report job is ordered again only if it is needed'
+  | 'a status of a report job that is not described ends the execution'
+  | 'the pages of a chain are the result of one report job'
+  | 'waits for report jobs are no consecutive waits' // executions.ts
+  | 'the URL of a result is in no log, state or error'
   // Slices: slices.ts
   | 'the slices of a run never change'
   | 'a slice starts over only on its own'

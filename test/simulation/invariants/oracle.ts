@@ -149,7 +149,8 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
     const until = run.until === undefined ? never : Date.parse(run.until);
     const { maxDateLagMs, skewMs } = scenario.service;
     // The first request of a list whose pages are counted looks like any other.
-    const isFirst = (site: string) => site.includes(service.counts ? '/service ' : '/service first page');
+    const first = service.jobs === undefined ? 'first page' : 'new job';
+    const isFirst = (site: string) => site.includes(service.counts ? '/service ' : `/service ${first}`);
     const delays = world.injectedFaults.map(({ kind, site }) => (isFirst(site) ? (maxLatencyMs[kind] ?? 0) : 0));
     // The earlier one of both clocks counts, so a wrong `Date` can only be too early.
     const hasWrongDate = world.injectedFaults.some(({ kind }) => kind === 'wrong-date');
@@ -186,13 +187,14 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
     ledger.firstStart = undefined;
   }
 
-  /** Another pass is resumed without a page, too: the one before would be in vain. */
+  /** Another pass is resumed without a page, too: the one before would be in vain. And so is a run with jobs. */
   const isResumed = ({ execution, pass }: ActiveRun, before: ActiveRun): boolean =>
     execution !== before.execution && pass === undefined;
 
   return {
     onState(observed, state, previous) {
       const { step, payload } = writer();
+      const { service } = observed;
       const input = (payload.input ?? {}) as StartInput;
       const [before, run] = [previous?.active, state.active];
       // Nothing of a run that was abandoned counts.
@@ -209,7 +211,12 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
           );
         }
       } else if (run.run !== before?.run) checkBegin(observed, input, run, before);
-      else if (isResumed(run, before) && input.continues === undefined && !hasPages(observed.name, run)) {
+      else if (
+        service.jobs === undefined &&
+        isResumed(run, before) &&
+        input.continues === undefined &&
+        !hasPages(observed.name, run)
+      ) {
         world.violate(
           'a run without a page is replaced',
           `${observed.name}: ${run.run} has no page, and is resumed with its old bounds`,

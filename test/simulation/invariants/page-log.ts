@@ -14,6 +14,7 @@ import {
   type Seen,
 } from './observations.ts';
 import { hasCoverage, passOver } from './parents.ts';
+import { emptyJobs } from './report-jobs.ts';
 import { checkFirstPage } from './slices.ts';
 
 export function checkLogEntry(
@@ -39,7 +40,7 @@ export function checkLogEntry(
   if (entry.kind === 'end') {
     const run = observations.runs.get(entry.run);
     // With coverage, they remain to be exported.
-    const isPassed = entry.page === 1 && (run === undefined || !hasCoverage(observed, run));
+    const isPassed = entry.page === 1 && entry.reason !== 'empty' && (run === undefined || !hasCoverage(observed, run));
     if (isPassed) passOver(observations, seen, observed, { run, parent: entry.parent });
     checkEnd(observations, label, observed, { entry, last });
     return;
@@ -70,10 +71,12 @@ export function checkLogEntry(
 function checkEnd(
   { world }: Observations,
   label: string,
-  { service, skipped }: ObservedExport,
+  observed: ObservedExport,
   { entry, last }: { readonly entry: EndEntry; readonly last: LogEntry | undefined },
 ): void {
+  const { service, skipped } = observed;
   const { reason, parent = '', status } = entry;
+  if (entry.page === 1 && reason === 'empty' && emptyJobs(observed, entry).length > 0) return;
   if (entry.page === 1 && reason === 'skipped') {
     if (!skipped.has(parent)) world.violate('a parent is skipped only if an operator says so', label);
     return;

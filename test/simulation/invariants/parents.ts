@@ -18,6 +18,7 @@ import {
   type StateItem,
 } from './observations.ts';
 import type { ServedPage } from '../world/report-service.ts';
+import { emptyJobs } from './report-jobs.ts';
 
 /** For the state of an export, or of a bounded run, before it is stored. */
 export function checkParents(
@@ -95,6 +96,12 @@ export const firstPagesOf = (
     .servedPages(null)
     .filter((page) => page.run === run && page.parent === parent && page.sha256 === first?.sha256);
 
+/** A parent whose children a run has requested, and the first pages that it can have received. */
+interface Walked {
+  readonly parent: string;
+  readonly pages: readonly Pick<ServedPage, 'since' | 'asOf'>[];
+}
+
 function checkCoverage(
   observations: Observations,
   seen: Seen,
@@ -106,10 +113,11 @@ function checkCoverage(
   const { name, timeline, scenario, versions } = observed;
   const coverage = seen.coverages.get(name) ?? { covered: new Map(), walked: new Set() };
   const parents = parentsOf(observations, observed, run.run);
-  const walked = chainsOf(observations, run.run).flatMap((chain, index) => {
+  const walked = chainsOf(observations, run.run).flatMap((chain, index): readonly Walked[] => {
     const parent = parents[index] ?? '';
     const [first] = entriesOfChain(observations, name, run.run, chain);
     const end = endOfChain(observations, name, run.run, chain);
+    if (end?.page === 1 && end.reason === 'empty') return [{ parent, pages: emptyJobs(observed, end) }];
     return end?.page === 1 ? [] : [{ parent, pages: firstPagesOf(observed, run.run, first, parent) }];
   });
   coverage.walked = new Set(walked.map(({ parent }) => parent));

@@ -188,7 +188,8 @@ export function checkFirstPage(
   run: string,
 ): void {
   const active = runs.get(run);
-  if (active === undefined || !dependsOnUpperBound(active)) return;
+  // The requests of a proof would create jobs.
+  if (active === undefined || !dependsOnUpperBound(active) || service.jobs !== undefined) return;
   const responses = service.proofs(writer().id);
   const [upper, lower] = provenInstants(active).map((at) => responses.filter((each) => each.at === at));
   proofs.set(run, upper?.at(-1)?.page);

@@ -30,6 +30,7 @@ import {
 } from './observations.ts';
 import { isPageInXml } from './document-roots.ts';
 import { firstPagesOf, hasCoverage } from './parents.ts';
+import { checkNoUrl, checkResult } from './report-jobs.ts';
 import { chainOfKey, hasParents, isOfEarlierAttempt, mayBeMisplaced } from './slices.ts';
 
 export function checkObject(
@@ -42,6 +43,8 @@ export function checkObject(
   const { world, prefix, exports } = observations;
   const [, exportName = '', path = ''] = new RegExp(`^${prefix}([^/]+)/(.+)$`).exec(key) ?? [];
   const observed = exports.get(exportName);
+  const body = contentOf(object.body, pageMetadataOf(object).compression);
+  checkNoUrl(world, key, `${key} ${JSON.stringify(object.metadata)} ${body.toString('latin1')}`);
   if (observed === undefined) world.violate('every object has an expected key', key);
   else if (path === 'latest.json') checkLatestPointer(observations, seen, exportName, key, object, existing);
   else if (existing !== undefined) world.violate('a visible object never changes', key);
@@ -176,7 +179,7 @@ function checkManifest(
   const { missing, ...counts } = manifest.parents ?? {};
   const isOfParts = isDeepStrictEqual([manifest.slices, counts], [parts.slices, parts.parents ?? {}]);
   const lines = ends.flatMap((end, index) =>
-    end === undefined || end.page > 1
+    end === undefined || end.page > 1 || end.reason === 'empty'
       ? []
       : [`${JSON.stringify({ slice: index + 1, parent: end.parent, reason: end.reason, status: end.status })}\n`],
   );
@@ -220,6 +223,7 @@ function checkManifest(
         world.violate('every page of a published run is requested as the run is', label);
       } else pages.push(page);
     }
+    checkResult(observations, observed, chain, `${key}: slice ${index + 1}`);
     return { bounds, parent, pages };
   });
   const served = servedSlices.flatMap(({ pages }) => pages);

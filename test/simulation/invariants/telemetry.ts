@@ -4,8 +4,15 @@ import type { TelemetryOutput } from '../../../lib/aws/lambda/telemetry.ts';
 import type { Container } from '../world/container.ts';
 import type { World } from '../world/world.ts';
 import { exportOf } from './observations.ts';
+import { checkNoUrl } from './report-jobs.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** With the messages and causes of errors. */
+const textOf = (line: Fields): string =>
+  JSON.stringify(line, (_name, value: unknown) =>
+    value instanceof Error ? { text: String(value), cause: value.cause } : value,
+  );
 
 export function createTelemetryOutput(world: World, container: Container): TelemetryOutput {
   const violate = (details: string) =>
@@ -27,6 +34,7 @@ export function createTelemetryOutput(world: World, container: Container): Telem
       const log = (message: string, fields: Fields) => {
         const line = { ...keys, ...fields };
         check(line, message);
+        checkNoUrl(world, container.lastProcess().id, textOf(line));
         world.log(container.lastProcess().id, () => {
           const { execution: _, request: __, ...own } = line;
           return `emits ${message} ${JSON.stringify(own, (_name, value) => (value instanceof Error ? value.name : value))}`;

@@ -27,6 +27,7 @@ import {
 } from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
 import { checkParents } from './parents.ts';
+import { checkNoUrl, type ReportJobChecks } from './report-jobs.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
 import { checkProgress } from './slices.ts';
 import type { StartChecks } from './starts.ts';
@@ -119,7 +120,11 @@ function noteRequest(
   requestMarks.set(active.run, step === 'BeginRun' ? requestMark(id) : requestMarks.get(previous?.active?.run ?? ''));
 }
 
-export function createWriteChecks(observations: Observations, starts: StartChecks): WriteChecks {
+export function createWriteChecks(
+  observations: Observations,
+  starts: StartChecks,
+  jobs: Pick<ReportJobChecks, 'onRecord'>,
+): WriteChecks {
   const seen: Seen = {
     manifests: new Map(),
     firstPagesAt: new Map(),
@@ -146,6 +151,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     },
     onItem(item, existing) {
       const [service, name = ''] = text(item, 'pk').split('/');
+      checkNoUrl(observations.world, text(item, 'sk'), JSON.stringify(item));
       if (service === 'acme' && name === '#slots') {
         const { world, maxConcurrentPages, maxSkewMs, writer } = observations;
         const exportName = stateNameIn(writer().payload.input) ?? '';
@@ -174,6 +180,8 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         checkExportState(observations, seen, observed, stateName, state, previous);
         if (sk === 'state') starts.onState(observed, state, previous);
         if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
+      } else if (sk.startsWith('job#')) {
+        jobs.onRecord(observed, item, existing);
       } else if (sk.startsWith('progress#')) {
         checkProgress(observations, name, recordOf<ProgressItem>(item));
       } else {

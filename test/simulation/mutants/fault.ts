@@ -4,17 +4,19 @@
  * fault knows what is inside a step.
  */
 
-import type { ExportDefinition, ExportState, Instant } from '../../../lib/core/model.ts';
+import type { ExportDefinition, ExportState, Instant, JobRecord } from '../../../lib/core/model.ts';
 import type { Decision, decide } from '../../../lib/core/start/decide.ts';
 import type { watermarkAfter } from '../../../lib/core/start/watermark.ts';
 import type { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import type {
+  JobService,
   PageLog,
   PageSpool,
   PageIdentity,
   PageStore,
   ReportService,
+  SharedRecord,
   StepDependencies,
 } from '../../../lib/core/ports.ts';
 import type { Command, Connection } from '../world/sdk-clients.ts';
@@ -82,7 +84,31 @@ export const inSpools = (change: (spool: PageSpool, identity: PageIdentity) => P
 
 export const inService = (replace: (fetch: ReportService['fetch']) => ReportService['fetch']): readonly Fault[] =>
   inPorts(
-    ({ service }) => ({ service: { fetch: replace((...request) => service.fetch(...request)) } }),
+    ({ service }) => ({ service: { ...service, fetch: replace((...request) => service.fetch(...request)) } }),
+    ['ExportPage'],
+  );
+
+/** Requests for report jobs. */
+export const inPolls = (replace: (poll: JobService['poll']) => JobService['poll']): readonly Fault[] =>
+  inPorts(
+    ({ service }) => {
+      const { jobs } = service;
+      return jobs === undefined ? {} : { service: { ...service, jobs: { ...jobs, poll: replace(jobs.poll) } } };
+    },
+    ['ExportPage'],
+  );
+
+/** The records of report jobs. */
+export const inJobRecords = (
+  change: (record: SharedRecord<JobRecord>, key: string) => Partial<SharedRecord<JobRecord>>,
+): readonly Fault[] =>
+  inLog(
+    (log) => ({
+      job(...chain) {
+        const record = log.job(...chain);
+        return { ...record, ...change(record, chain.join()) };
+      },
+    }),
     ['ExportPage'],
   );
 

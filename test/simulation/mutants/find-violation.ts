@@ -9,13 +9,13 @@ export interface SearchResult {
   readonly others: readonly string[];
 }
 
-const [invariant, firstSeed, maxHistories] = process.argv.slice(2);
+const [invariant, firstSeed, maxHistories, jobs] = process.argv.slice(2);
 
 const others = new Set<string>();
 let found: number | undefined;
 const end = Number(firstSeed) + Number(maxHistories);
 for (let seed = Number(firstSeed); seed < end && found === undefined; seed += 1) {
-  const { violation } = await runHistory({ seed: String(seed), pages: 12 });
+  const { violation } = await runHistory({ seed: String(seed), pages: 12, jobs: jobs === 'jobs' });
   if (violation?.invariant === invariant) found = seed;
   else if (violation !== undefined) others.add(violation.invariant);
 }

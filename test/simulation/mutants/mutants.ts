@@ -4,9 +4,26 @@
  */
 
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
-import type { ExportState, LogEntry, LoopState, Parents, Run } from '../../../lib/core/model.ts';
-import type { ChainRef, PageRequest, PageSpool, Received, ReceivedPage } from '../../../lib/core/ports.ts';
-import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
+import {
+  asCursor,
+  type Cursor,
+  type ExportState,
+  type JobRecord,
+  type LogEntry,
+  type LoopState,
+  type Parents,
+  type Run,
+} from '../../../lib/core/model.ts';
+import type {
+  ChainRef,
+  PageRequest,
+  PageSpool,
+  Received,
+  ReceivedPage,
+  ReportService,
+  Versioned,
+} from '../../../lib/core/ports.ts';
+import type { ExportPageOutcome, parkedOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import type { foldContent } from '../../../lib/core/storage/run-content.ts';
 import type { readLatestPointer } from '../../../lib/core/storage/published-runs.ts';
 import type { coverLines, storeCoverage } from '../../../lib/core/parents/coverage.ts';
@@ -18,7 +35,9 @@ import {
   type DecidedRun,
   type Fault,
   inDecision,
+  inJobRecords,
   inLog,
+  inPolls,
   inPorts,
   inReads,
   inRequests,
@@ -42,6 +61,8 @@ export interface Mutant {
   readonly faults: readonly Fault[];
   /** Where the search begins, for a mutant that few histories find. Absent: with seed 1. */
   readonly firstSeed?: number;
+  /** Whether the histories have report jobs. */
+  readonly jobs?: boolean;
 }
 
 const valuesOf = (parents: Parents | undefined): readonly string[] =>
@@ -142,6 +163,42 @@ const emptyPage: ReceivedPage = {
 const keyOfLine = (line = '{}'): string => {
   const { id, also } = JSON.parse(line) as { readonly id?: string; readonly also?: unknown };
   return JSON.stringify({ id, also });
+};
+
+/** The ID of a new job is in memory until the next write. */
+const heldIds = (): readonly Fault[] => {
+  const held = new Map<string, Versioned<JobRecord>>();
+  return inJobRecords((record, key) => ({
+    read: async () => held.get(key) ?? (await record.read()),
+    async replace(read, content) {
+      held.delete(key);
+      const isFirst = read.content?.phase === 'creating' && content.phase === 'waiting';
+      if (!isFirst) return await record.replace(read, content);
+      held.set(key, { ...read, content });
+      return { ...read, content };
+    },
+  }));
+};
+
+/** A file is known by its number, in whichever list. */
+const fileByNumber = (fetch: ReportService['fetch']): ReportService['fetch'] => {
+  const digests = new Map<string, string>();
+  return async (request, options) => {
+    const { job = '', cursor } = request;
+    const ofList = (each: Cursor | null) => each && asCursor(each.replace(/\w+$/, digests.get(job) ?? '$&'));
+    const onNextCursor: typeof options.onNextCursor = (next) => options.onNextCursor?.(next);
+    try {
+      return await fetch(request, options);
+    } catch (error) {
+      if (!isExportError(error) || error.isOtherResult !== true) throw error;
+      const learn = (next: Cursor | null) => digests.set(job, /\w+$/.exec(next ?? '')?.[0] ?? '');
+      const sink: typeof options.sink = async (body) => {
+        for await (const _ of body);
+      };
+      await fetch({ ...request, cursor: null }, { ...options, sink, onNextCursor: learn });
+      return await fetch({ ...request, cursor: ofList(cursor) }, { ...options, onNextCursor });
+    }
+  };
 };
 
 const isNew = ({ kind }: DecidedRun): boolean => kind !== 'resume';
@@ -658,6 +715,82 @@ export const mutants: readonly Mutant[] = [
         },
       },
     ],
+  },
+
+  // Report jobs
+  {
+    name: 'a report job is recorded once it is created',
+    violates: 'a report job is created only after it is recorded',
+    faults: inJobRecords((record) => ({
+      replace: async (read, content) =>
+        content.phase === 'creating' ? { ...read, content } : await record.replace(read, content),
+    })),
+    jobs: true,
+  },
+  {
+    name: 'the ID of a report job is recorded with its first poll',
+    violates: 'a report job is polled only once its ID is recorded',
+    faults: heldIds(),
+    jobs: true,
+  },
+  {
+    name: 'a request for a report job without an answer is repeated at once',
+    violates: 'a report job is ordered again only if it is needed',
+    faults: inJobRecords((record) => ({
+      async read() {
+        const read = await record.read();
+        const { content } = read;
+        return content?.phase === 'creating' ? { ...read, content: { ...content, phase: 'notCreated' } } : read;
+      },
+    })),
+    jobs: true,
+  },
+  {
+    name: 'a status of a report job that nobody has described means that it waits',
+    violates: 'a status of a report job that is not described ends the execution',
+    faults: inPolls((poll) => async (request, options) => {
+      try {
+        return await poll(request, options);
+      } catch (error) {
+        if (isExportError(error) && /no condition of api.job.when names/.test(error.message))
+          return { kind: 'waiting', status: 'PAUSED' };
+        throw error;
+      }
+    }),
+    jobs: true,
+  },
+  {
+    name: 'a file is known by its place in the list',
+    violates: 'a page is stored byte for byte',
+    faults: inService(fileByNumber),
+    jobs: true,
+  },
+  {
+    name: 'a wait for a report job is a consecutive wait',
+    violates: 'waits for report jobs are no consecutive waits',
+    faults: [
+      {
+        at: 'lib/core/steps/loop-outcome.ts#parkedOutcome',
+        replace:
+          (real: typeof parkedOutcome): typeof parkedOutcome =>
+          (deps, loop, until) =>
+            real(deps, { ...loop, waits: loop.waits + 1 }, until),
+      },
+    ],
+    jobs: true,
+  },
+  {
+    name: 'the URL of a file is in the message about it',
+    violates: 'the URL of a result is in no log, state or error',
+    faults: inService((fetch) => async (request, options) => {
+      try {
+        return await fetch(request, options);
+      } catch (error) {
+        if (!isExportError(error, 'CursorRejectedError') || request.job === undefined) throw error;
+        throw new ExportError(error.name, `${error.message} (/results/${request.job}/part-1)`);
+      }
+    }),
+    jobs: true,
   },
 
   // The document root

@@ -217,6 +217,11 @@ function markRequests(rng: Rng, settings: FunctionSettings, mark: string): Funct
     return { ...settings, service: { ...service, headers: { 'X-Tenant': mark } } };
   }
   const marked = exports.map((each) => {
+    const { job } = each.api;
+    if (job !== undefined) {
+      const create = { ...job.create, body: { ...job.create.body, tenant: mark } };
+      return { ...each, api: { ...each.api, job: { ...job, create } } };
+    }
     const { query, body } = each.api.request;
     const own = body === undefined ? { query: { ...query, tenant: mark } } : { body: { ...body, tenant: mark } };
     return { ...each, api: { ...each.api, request: { ...each.api.request, ...own } } };

@@ -85,6 +85,13 @@ export const faultKinds = [
   'manual-abandon',
   // An operator starts the children of one run of the parents.
   'children-start',
+  // The report jobs of the service.
+  'job-fails',
+  'job-stays',
+  'job-expires',
+  'job-unknown',
+  'job-status-unnamed',
+  'job-result-reordered',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -127,6 +134,11 @@ const weights: Partial<FaultRates> = {
   'manual-start-sliced': 6,
   'other-document': 3,
   'request-changed': 40,
+  'job-fails': 4,
+  'job-stays': 3,
+  'job-expires': 6,
+  'job-unknown': 6,
+  'job-result-reordered': 8,
   // Only in histories of days.
   'manual-abandon': 0,
 };

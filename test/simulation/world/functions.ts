@@ -177,11 +177,11 @@ function createPlatform(
       return create() as Client;
     },
     telemetryOutput: createTelemetryOutput(world, container),
-    createPool(_base, timeouts, { proxy }) {
+    createPool(base, timeouts, { proxy }) {
       const { username, password } = proxy?.credentials ?? {};
       const isRight = username === proxyCredentials.username && password === proxyCredentials.password;
       if (hasProxy && !isRight) world.violate('requests follow the service contract', 'a proxy rejects the connection');
-      return new SimulatedNetwork(endpoints, container, timeouts);
+      return new SimulatedNetwork(endpoints, container, timeouts, base);
     },
     createGunzip: gunzipAtOnce,
     openSpoolFile: openMemoryFile,

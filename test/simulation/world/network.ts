@@ -8,6 +8,7 @@ import type { Timeouts } from '../../../lib/service/network/network.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import type { Container } from './container.ts';
 import type { Process } from './process.ts';
+import { filesHost, isAboutJob } from './report-jobs.ts';
 import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
 import type { ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
@@ -19,6 +20,7 @@ export class SimulatedNetwork extends Dispatcher {
   readonly #serviceFor: (process: Process) => SimulatedService;
   readonly #container: Container;
   readonly #timeouts: Timeouts;
+  readonly #host: string;
   /** Counted by process, so that a request has the same name whatever the container has done before. */
   readonly #requestCounts = new WeakMap<Process, number>();
 
@@ -36,6 +38,7 @@ export class SimulatedNetwork extends Dispatcher {
     },
     container: Container,
     timeouts: Timeouts,
+    base: URL,
   ) {
     super();
     this.#world = world;
@@ -44,6 +47,7 @@ export class SimulatedNetwork extends Dispatcher {
     this.#serviceFor = serviceFor;
     this.#container = container;
     this.#timeouts = timeouts;
+    this.#host = base.host;
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
@@ -57,9 +61,11 @@ export class SimulatedNetwork extends Dispatcher {
     const process = await this.#container.process();
     const requestCount = (this.#requestCounts.get(process) ?? 0) + 1;
     this.#requestCounts.set(process, requestCount);
-    const site = `${process.id}/fetch#${requestCount}`;
+    // Each host has a network of its own.
+    const site = `${process.id}/fetch${this.#host === filesHost ? '-file' : ''}#${requestCount}`;
     const { method, path } = options;
     const request: ServiceRequest = {
+      host: this.#host,
       method,
       path,
       headers: options.headers as Record<string, string>,
@@ -70,21 +76,23 @@ export class SimulatedNetwork extends Dispatcher {
       controller.fail(connectionRefused());
       return;
     }
+    const isOfService = this.#host !== filesHost;
     const { time } = this.#world;
     const sentAt = time.now();
     let respondedAt = sentAt;
     let response: ServiceResponse;
     try {
-      const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
       const respond = () => {
-        this.#retryAfter.onRequest(process, sentAt);
+        // A Retry-After of the service does not bind another host, and neither do its limits.
+        if (isOfService) this.#retryAfter.onRequest(process, sentAt);
         respondedAt = time.now();
         const responding = this.#serviceFor(process).respond(request, site, process);
         // The connection of an aborted request is closed.
-        if (!controller.aborted) controller.onEnd = this.#traffic.begin(process, this.#durationOf(responding));
+        if (!controller.aborted && isOfService)
+          controller.onEnd = this.#traffic.begin(process, this.#durationOf(responding));
         return responding;
       };
-      response = await process.request('service', operation, respond, [20, 400]);
+      response = await process.request('service', operationOf(request), respond, [20, 400]);
     } catch {
       controller.fail(connectionClosed());
       return;
@@ -105,7 +113,7 @@ export class SimulatedNetwork extends Dispatcher {
     handler.onResponseStart?.(controller, response.status, response.headers, '');
     const endsAt = isReset ? rng.integerBelow(response.body.length + 1) : response.truncatedAt;
     await this.#sendBody(process, response, handler, controller, endsAt);
-    this.#retryAfter.onResponse(process, response, respondedAt);
+    if (isOfService) this.#retryAfter.onResponse(process, response, respondedAt);
   }
 
   /** How long the service is busy with a request, if the client waits for the response. */
@@ -145,6 +153,12 @@ export class SimulatedNetwork extends Dispatcher {
 
   override async close(): Promise<void> {}
   override async destroy(): Promise<void> {}
+}
+
+function operationOf(request: ServiceRequest): string {
+  if (request.host === filesHost) return 'file';
+  if (isAboutJob(request)) return request.method === 'POST' ? 'new job' : 'job';
+  return request.path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
 }
 
 const connectionRefused = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });

@@ -6,6 +6,15 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import type { MissingParents } from '../histories/scenario.ts';
+import {
+  createReportJobs,
+  filesHost,
+  isAboutJob,
+  type JobChecks,
+  type JobForm,
+  type ReportJob,
+  type ReportJobs,
+} from './report-jobs.ts';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
 import type { Process } from './process.ts';
@@ -20,6 +29,8 @@ import type { World } from './world.ts';
 export type UpperBounds = 'honored' | 'empty rejected' | 'ignored' | 'included';
 
 export interface ServiceRequest {
+  /** The host that it is sent to. */
+  readonly host: string;
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -59,6 +70,8 @@ export interface ServedPage {
   readonly parent: string | undefined;
   /** The run of the invocation that has requested it. */
   readonly run: string | undefined;
+  /** The ID of the job whose result it is. */
+  readonly job: string | undefined;
 }
 
 /** The response to a request for the empty interval at `at`. */
@@ -88,6 +101,10 @@ export interface SimulatedService {
   readonly listsAll: boolean;
   /** The milliseconds between two dates that a request can have. */
   readonly dateUnitMs: number;
+  /** Its report jobs, if requests for pages need one. */
+  readonly jobs: ReportJobs | undefined;
+  /** How many responses have asked for a wait so far. */
+  readonly retryAfterCount: () => number;
   /** The service's clock. */
   now(): number;
   readonly requestCount: () => number;
@@ -132,6 +149,9 @@ export interface ServiceOptions {
   readonly maxLatencyMs: number;
   readonly pageSize: number;
   readonly missingParents: readonly MissingParents[];
+  /** In which form jobs have their result. Undefined: there are none. */
+  readonly jobForm: JobForm | undefined;
+  readonly jobChecks: JobChecks;
   /** Every page with reports has a cursor, and that of the last page is answered with this status. */
   readonly endStatus: number | undefined;
   /** Whether pages are counted: a cursor is how many reports come before the page. */
@@ -168,17 +188,40 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const gone = new Set<string>();
   const proofs = new Map<string, Proof[]>();
   let requestCount = 0;
+  let retryAfterCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
+
+  const jobs =
+    options.jobForm &&
+    createReportJobs({
+      world,
+      form: options.jobForm,
+      checks: options.jobChecks,
+      now,
+      matching: (since, until, parent) => timeline.matching(since, now(), parent).filter(({ date }) => date < until),
+      pageSize,
+    });
 
   function respond(request: ServiceRequest, site: string, process: Process): ServiceResponse {
     requestCount += 1;
+    const response =
+      request.host === filesHost ? respondWithFile(request, site, process) : answer(request, site, process);
+    if (response.status === 429 || response.headers['retry-after'] !== undefined) retryAfterCount += 1;
+    return response;
+  }
+
+  function answer(request: ServiceRequest, site: string, process: Process): ServiceResponse {
     const apiKey = apiKeys.check(headerOf(request, `x-${vendor.toLowerCase()}-api-key`));
-    const received = api.read(request, options.listsAll);
+    const isOfJob = jobs !== undefined && isAboutJob(request);
+    const received = isOfJob ? aboutJob : api.read(request, options.listsAll || jobs !== undefined);
     if (apiKey === 'unknown') return rejectAsViolation('no API key');
     if (typeof received === 'string') return rejectAsViolation(received);
     if (apiKey === 'rejected') return { status: 401, headers: dateHeader(), body: Buffer.from('Unknown API key') };
+    if (isOfJob) return respondAboutJob(request, site, process);
     const { cursor, ...exportRequest } = received;
     const rng = world.rng(`${site}/response`);
+    const job = jobs?.get(received.job);
+    if (jobs !== undefined && job?.isOver !== true) return rejectAsViolation(`there is no result of ${received.job}`);
     const { gte, lt } = exportRequest.filter.date;
     const isEmpty = cursor === null && lt !== undefined && Date.parse(gte) === Date.parse(lt);
     const known = proofs.get(process.id) ?? [];
@@ -187,6 +230,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       if (isEmpty) proofs.set(process.id, [...known, { at: Date.parse(lt), page }]);
     };
     const error = injectErrorResponse(world, rng, site, cursor !== null, now());
+    if (job !== undefined && (jobs?.isExpired(job) || (error?.status ?? 200) >= 400)) job.isDoubtful = true;
+    if (job !== undefined && jobs?.isExpired(job)) return errorResponse(rng.pick([404, 410]), dateHeader());
     if (error !== undefined) {
       if ([302, 400, 422].includes(error.status)) noteProof(undefined);
       return { ...error, headers: { ...dateHeader(), ...error.headers } };
@@ -196,7 +241,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       return errorResponse(400, dateHeader());
     }
 
-    const missing = missingNow(exportRequest.parent, cursor, rng);
+    const missing = job === undefined ? missingNow(exportRequest.parent, cursor, rng) : undefined;
     if (missing !== undefined) return missing;
 
     const position = cursor === null ? undefined : positions.get(cursor);
@@ -209,7 +254,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
-    const created = createPage(request, received, position, rng, { query, process });
+    const created = createPage(request, received, position, rng, { query, process, job });
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     const headers = dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1));
     if (created === 'end') {
@@ -217,6 +262,32 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       return { ...end, headers: { ...headers, ...end.headers }, latencyMs };
     }
     const { content, page: servedPage } = created;
+    // Without this knowledge, the exporter cannot notice it (docs/guarantees.md).
+    const isNoticeable = cursor !== null || isEmpty || api.describesPages || options.knowsRoot(process);
+    const { response, isOther, isIntact } = send(content, site, rng, { isNoticeable, headers, latencyMs });
+    if (!isOther) noteProof(servedPage);
+    // Whether or not the client receives it.
+    if (cursor !== null && response.truncatedAt === undefined && isIntact) used.add(cursor);
+    return response;
+  }
+
+  /** The response with the page, which may have a defect. */
+  function send(
+    content: PageContent,
+    site: string,
+    rng: Rng,
+    {
+      isNoticeable,
+      headers,
+      latencyMs,
+      isFile = false,
+    }: {
+      readonly isNoticeable: boolean;
+      readonly headers: ServiceResponse['headers'];
+      readonly latencyMs: number;
+      readonly isFile?: boolean;
+    },
+  ): { readonly response: ServiceResponse; readonly isOther: boolean; readonly isIntact: boolean } {
     const respondWith = (written: Pick<ServiceResponse, 'headers' | 'body'>): ServiceResponse => {
       const framed = {
         ...written,
@@ -226,18 +297,79 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       };
       return options.compresses && written.headers['content-encoding'] === undefined ? compressed(framed) : framed;
     };
-    // Without this knowledge, the exporter cannot notice it (docs/guarantees.md).
-    const isNoticeable = cursor !== null || isEmpty || api.describesPages || options.knowsRoot(process);
     const isOther = isNoticeable && api.isChecked && world.injectFault('other-document', site);
     const page = isOther ? api.otherDocument(world.rng(`${site}/other-document`), content) : api.write(content);
     const encoded = respondWith(page);
-    const defective = injectDefect(encoded, () => api.wrong(content).map(respondWith), rng, site);
-    const response = injectWrongDate(defective, site);
-    const isIntact = !isOther && response.body.equals(encoded.body);
-    if (!isOther) noteProof(servedPage);
-    // Whether or not the client receives it.
-    if (cursor !== null && response.truncatedAt === undefined && isIntact) used.add(cursor);
-    return response;
+    // A file says nothing of the next one.
+    const wrong = () =>
+      (isFile ? [{ ...page, headers: { ...page.headers, 'content-encoding': 'compress' } }] : api.wrong(content)).map(
+        respondWith,
+      );
+    const response = injectWrongDate(injectDefect(encoded, wrong, rng, site), site);
+    return { response, isOther, isIntact: !isOther && response.body.equals(encoded.body) };
+  }
+
+  /** The response to a request that creates a job or asks for it. */
+  function respondAboutJob(request: ServiceRequest, site: string, process: Process): ServiceResponse {
+    if (jobs === undefined) return rejectAsViolation(`unexpected ${request.path}`);
+    const rng = world.rng(`${site}/response`);
+    const isCreate = request.method === 'POST';
+    if (isCreate) options.jobChecks.onCreate(process);
+    const error = injectErrorResponse(world, rng, site, false, now());
+    if (error !== undefined) {
+      // It may have created the job all the same.
+      const isLost = isCreate && (error.silentMs !== undefined || [500, 502, 504].includes(error.status));
+      if (isLost && rng.chance(0.5)) jobs.create(request, site, process);
+      return { ...error, headers: { ...dateHeader(), ...error.headers } };
+    }
+    const missing = isCreate ? missingNow(jobs.parentIn(request), null, rng) : undefined;
+    if (missing !== undefined) return missing;
+    const written = jobs.respond(request, site, process);
+    if (typeof written === 'string') return rejectAsViolation(written);
+    const latencyMs = rng.integerBelow(options.maxLatencyMs);
+    const headers = { ...dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1)), ...written.headers };
+    const length = { 'content-length': String(written.body.length) };
+    const response = injectWrongDate({ ...written, headers: { ...headers, ...length }, latencyMs }, site);
+    if (!world.injectFault('body-truncated', site)) return response;
+    return { ...response, truncatedAt: rng.integerBelow(written.body.length - 1) };
+  }
+
+  /** The response of the host with the files of results. It must not get the credentials of the service. */
+  function respondWithFile(request: ServiceRequest, site: string, process: Process): ServiceResponse {
+    const file = jobs?.fileIn(request);
+    const hasKey = Object.keys(request.headers).some((name) => /key|authorization/i.test(name));
+    if (hasKey) return rejectAsViolation('a host of files gets credentials');
+    if (file === undefined || jobs === undefined) return rejectAsViolation(`unexpected ${request.path}`);
+    if (file.isExpired) return errorResponse(403);
+    const { job, name } = file;
+    const rng = world.rng(`${site}/response`);
+    const error = injectErrorResponse(world, rng, site, true, now());
+    if (error !== undefined) {
+      job.isDoubtful = true;
+      return error;
+    }
+    const reports = jobs.reportsOfFile(job, name);
+    const content = contentOf(reports, null, job.createdAt);
+    for (const place of jobs.cursorsOfFile(job, name)) {
+      addServed(content, { ...pageOfJob(job), ...place, reports, asOf: job.createdAt, run: runOf(process) });
+    }
+    const isNoticeable = name !== 'part-1' || api.describesPages || options.knowsRoot(process);
+    const latencyMs = rng.integerBelow(options.maxLatencyMs);
+    return send(content, site, rng, { isNoticeable, headers: {}, latencyMs, isFile: true }).response;
+  }
+
+  const contentOf = (reports: readonly SimulatedReport[], nextCursor: string | null, asOf: number): PageContent => ({
+    reports: reports.map((each) => stateOf(each, asOf)),
+    nextCursor,
+    padding: options.padding,
+  });
+
+  /** Remembers the page, and returns it. */
+  function addServed(content: PageContent, page: Omit<ServedPage, 'sha256'>): ServedPage {
+    const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
+    const added = { ...page, sha256 };
+    served.set(page.cursor, [...(served.get(page.cursor) ?? []), added]);
+    return added;
   }
 
   /** The response about a parent that does not exist now, or fails. */
@@ -264,15 +396,15 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     { filter, size = pageSize, cursor, parent }: ExportRequest,
     position: CursorPosition | undefined,
     rng: Rng,
-    { query, process }: { readonly query: string; readonly process: Process },
+    { query, process, job }: { readonly query: string; readonly process: Process; readonly job: ReportJob | undefined },
   ): { readonly content: PageContent; readonly page: ServedPage } | 'end' {
-    const since = Date.parse(filter.date.gte);
-    const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
     const { lt } = filter.date;
-    const until = lt === undefined ? Number.POSITIVE_INFINITY : Date.parse(lt);
+    const since = job?.since ?? Date.parse(filter.date.gte);
+    const until = job?.until ?? (lt === undefined ? Number.POSITIVE_INFINITY : Date.parse(lt));
+    const asOf = job?.createdAt ?? (snapshots && position !== undefined ? position.firstPageAt : now());
     const upperBounds = options.upperBoundsAt(world.time.now());
     const end = upperBounds === 'ignored' ? Number.POSITIVE_INFINITY : until + (upperBounds === 'included' ? 1 : 0);
-    const matching = timeline.matching(since, asOf, parent).filter(({ date }) => date < end);
+    const matching = job?.reports ?? timeline.matching(since, asOf, parent).filter(({ date }) => date < end);
     const from = options.counts ? Number(cursor ?? 0) : 0;
     const remaining =
       position === undefined ? matching.slice(from) : matching.filter((report) => isAfter(report, position.after));
@@ -302,25 +434,23 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       const canRepeat = previousCursors.length > 0 && !options.freshCursors;
       if (canRepeat && world.injectFault('cursor-cycle', `at ${nextCursor}`)) {
         cycles.set(nextCursor, rng.pick(previousCursors));
+        if (job !== undefined) job.isDoubtful = true;
       }
       if (!positions.has(nextCursor)) positions.set(nextCursor, next);
       nextCursor = cycles.get(nextCursor) ?? nextCursor;
       // Once only: the pages continue from there, and may then be others.
       if (canRepeat && world.injectFault('cursor-repeated', `at ${nextCursor}`)) {
         nextCursor = rng.chance(0.5) ? (previousCursors.at(-1) ?? nextCursor) : rng.pick(previousCursors);
+        if (job !== undefined) job.isDoubtful = true;
       }
     }
-    const content: PageContent = {
-      reports: reports.map((each) => stateOf(each, now())),
-      nextCursor,
-      padding: options.padding,
-    };
-    const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
+    const content = contentOf(reports, nextCursor, job?.createdAt ?? now());
     const requestMark = /other-request-[\w.-]+/.exec(JSON.stringify(request))?.[0];
-    const { run } = (process.payload.input ?? {}) as { readonly run?: string };
-    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, upperBounds, requestMark, parent, run };
-    served.set(cursor, [...(served.get(cursor) ?? []), page]);
-    return { content, page };
+    const requested = job ? pageOfJob(job) : { since, until, upperBounds, requestMark, parent, job: undefined };
+    return {
+      content,
+      page: addServed(content, { ...requested, cursor, nextCursor, reports, asOf, run: runOf(process) }),
+    };
   }
 
   function framing(body: Buffer): Record<string, string> {
@@ -376,6 +506,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   return {
     respond,
     now,
+    jobs,
+    retryAfterCount: () => retryAfterCount,
     counts: options.counts,
     needsUpperBound: options.needsUpperBound,
     listsAll: options.listsAll,
@@ -397,6 +529,16 @@ const writeEnd = (status = 204): ServiceResponse =>
   status === 204
     ? { status, headers: {}, body: Buffer.of() }
     : { status, headers: { 'content-type': 'application/json' }, body: Buffer.from('{"code": "no more pages"}\n') };
+
+/** A request about a job has none of the fields of a request for a page. */
+const aboutJob: ExportRequest = { filter: { date: { gte: '' } }, cursor: null };
+
+/** What was requested when the job was created. */
+const pageOfJob = ({ id, since, until, parent, requestMark }: ReportJob) =>
+  ({ job: id, since, until, parent, requestMark, upperBounds: 'honored' }) as const;
+
+const runOf = ({ payload }: Process): string | undefined =>
+  (payload.input as { readonly run?: string } | undefined)?.run;
 
 const errorResponse = (status: number, headers: ServiceResponse['headers'] = {}): ServiceResponse => ({
   status,

@@ -16,6 +16,8 @@ export interface ExportRequest {
   readonly filter: { readonly date: { readonly gte: string; readonly lt?: string } };
   readonly size?: number | undefined;
   readonly parent?: string | undefined;
+  /** Whose result is requested. */
+  readonly job?: string | undefined;
   readonly cursor: string | null;
 }
 
@@ -144,7 +146,7 @@ function readGet({ method, path: target, body }: ServiceRequest, listsAll = fals
   if (method !== 'GET' || pathname !== path || body !== '' || Number.isNaN(Date.parse(since))) {
     return `unexpected ${method} ${target} ${body}`;
   }
-  const [size, type, until, parent] = ['size', 'type', 'until', 'parent'].map(
+  const [size, type, until, parent, job] = ['size', 'type', 'until', 'parent', 'job'].map(
     (name) => searchParams.get(name) ?? undefined,
   );
   return {
@@ -154,6 +156,7 @@ function readGet({ method, path: target, body }: ServiceRequest, listsAll = fals
     },
     ...(size === undefined ? {} : { size: Number(size) }),
     ...(parent === undefined ? {} : { parent }),
+    ...(job === undefined ? {} : { job }),
     cursor: searchParams.has('cursor') ? target : null,
   };
 }
