@@ -18,7 +18,6 @@ import {
   readFileSync,
   renameSync,
   rmSync,
-  type Stats,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -110,21 +109,12 @@ export function linkIfAbsent(file: string, name: string): boolean {
 
 /** Renames `file` to `name`, whatever is there. @throws ConfigurationError if the file system fails */
 export function replaceFile(file: string, name: string): void {
-  try {
-    renameSync(file, name);
-  } catch (cause) {
-    throw fileSystemError('replace', name, cause);
-  }
+  explained('replace', name, () => renameSync(file, name));
 }
 
 /** The text of a file; undefined if there is none. @throws ConfigurationError if this process may not read it */
 export function readFileIfPresent(path: string): string | undefined {
-  if (!isFilePresent(path)) return undefined;
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw fileSystemError('read', path, cause);
-  }
+  return isFilePresent(path) ? explained('read', path, () => readFileSync(path, 'utf8')) : undefined;
 }
 
 /**
@@ -278,13 +268,18 @@ export function fileSystemError(operation: string, path: string, cause: unknown)
   });
 }
 
+/** The result of `action`. @throws ConfigurationError in place of errors of the file system */
+export function explained<Result>(operation: string, path: string, action: () => Result): Result {
+  try {
+    return action();
+  } catch (cause) {
+    throw fileSystemError(operation, path, cause);
+  }
+}
+
 /** @throws ConfigurationError if this process may not write to the file at `path` */
 export function assertWritable(path: string): void {
-  try {
-    accessSync(path, constants.W_OK);
-  } catch (cause) {
-    throw fileSystemError('write to', path, cause);
-  }
+  explained('write to', path, () => accessSync(path, constants.W_OK));
 }
 
 /**
@@ -292,12 +287,7 @@ export function assertWritable(path: string): void {
  * @throws ConfigurationError if it is a directory, a pipe or a device, or if this process may not look
  */
 export function isFilePresent(path: string): boolean {
-  let stats: Stats | undefined;
-  try {
-    stats = statSync(path, { throwIfNoEntry: false });
-  } catch (cause) {
-    throw fileSystemError('open', path, cause);
-  }
+  const stats = explained('open', path, () => statSync(path, { throwIfNoEntry: false }));
   if (stats === undefined) return false;
   if (stats.isFile()) return true;
   const found = stats.isDirectory() ? 'a directory' : 'a pipe or a device';
@@ -307,5 +297,4 @@ export function isFilePresent(path: string): boolean {
   );
 }
 
-/** Whether a path does not exist. */
 export const isMissingPath = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(codeOf(error));

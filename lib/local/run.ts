@@ -7,7 +7,7 @@ import type { RunEnd } from '../core/model.ts';
 import { createRequestRate, type RateLimit, rateRecord } from '../core/slots/request-rate.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { EventSink, StepDependencies } from '../core/ports.ts';
-import { fileSystemError } from './durable-fs.ts';
+import { explained } from './durable-fs.ts';
 import { createDirectoryPageStore } from './page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, type Retry, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
@@ -26,22 +26,18 @@ export interface LocalRunOptions
 }
 
 export interface LocalStartOptions {
-  /** Receives the run's events. */
   readonly emit: EventSink;
   /** Receives other messages for the operator. */
   readonly notify: (text: string) => void;
-  /** Receives failed attempts that will be retried. */
   readonly onRetry: (retry: Retry) => void;
   /** How often a step is tried at most, per kind of error. */
   readonly maxAttempts?: number | undefined;
-  /** Interrupts the run. */
   readonly signal: AbortSignal;
 }
 
 /** What the names of executions that export a bounded run begin with. No other name has a slash. */
 const boundedPrefix = 'bounded/';
 
-/** Whether the execution with this ID exports a bounded run. */
 export const isBoundedExecution = (execution: string): boolean => execution.startsWith(executionId(boundedPrefix));
 
 /**
@@ -102,7 +98,7 @@ async function assertUnfinished(out: string, exportName: string, stateName: stri
 /** @throws ConfigurationError if another export of the directory has a name that differs only in its case */
 function assertDistinctName(exportName: string, out: string, state: StateFile): void {
   // The folders, too: a directory whose state was moved away keeps them.
-  const other = [...sourcesIn(state).keys(), ...namesIn(out)].find(
+  const other = [...sourcesIn(state).keys(), ...explained('list', out, () => readdirSync(out))].find(
     (existing) => existing !== exportName && existing.toLowerCase() === exportName.toLowerCase(),
   );
   if (other === undefined) return;
@@ -111,12 +107,4 @@ function assertDistinctName(exportName: string, out: string, state: StateFile): 
     `${exportName}: ${out} has the export ${other} already, and where file names ignore case, both would share a folder. ` +
       'Choose a name that differs in more than case, or another directory',
   );
-}
-
-function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory);
-  } catch (cause) {
-    throw fileSystemError('list', directory, cause);
-  }
 }

@@ -71,7 +71,6 @@ export interface RunView extends RunTotals {
   readonly serviceStartedAt: Instant | null;
   /** When the newest page of an unfinished run was logged. */
   readonly lastPageAt: Instant | null;
-  /** The key of the run's folder. */
   readonly folder: string;
   /** The key of its manifest; null if the run is not published. */
   readonly manifest: string | null;
@@ -79,7 +78,6 @@ export interface RunView extends RunTotals {
   readonly request:
     | (Record<'service' | 'filter' | 'format' | 'container', string> & { readonly size: number | null })
     | null;
-  /** Why it failed. */
   readonly lastFailure: RunFailure | null;
   /** That failure or, of an unfinished run, what its execution has recorded of a retry or a wait. */
   readonly lastIncident: Incident | null;
@@ -119,9 +117,7 @@ export interface ExportView extends NewestRun, Freshness {
   /** These runs count neither for `state` nor for `stale`. */
   readonly bounded: {
     readonly unfinished: readonly RunView[];
-    /** How many are completed. */
     readonly completed: number;
-    /** The one that was completed last. */
     readonly newest: RunView | null;
   };
   /** Newest first, without bounded ones. Absent if no runs are read. */
@@ -170,7 +166,6 @@ export function categoryOf(entry: ViewedExport): Category {
 
 const rankOf = (category: Category): number => categories.indexOf(category);
 
-/** Whether someone should look at the export. */
 export const needsAttention = (entry: ViewedExport): boolean => rankOf(categoryOf(entry)) <= rankOf('stale');
 
 /** What needs attention first, each category by name. */
@@ -346,7 +341,6 @@ const viewNewest = async (
 ): Promise<RunView | undefined> =>
   state?.active === undefined ? viewRecorded(state) : await viewUnfinished(target, state.active, withIncident);
 
-/** A view of the run with what is known of it. */
 const aView = (known: Pick<RunView, 'export' | 'run' | 'state'> & RunTotals & Partial<RunView>): RunView => ({
   since: null,
   slices: null,
@@ -485,22 +479,14 @@ interface ManifestParents {
   readonly parents?: Partial<Pick<NonNullable<ManifestHeader['parents']>, 'export' | 'run'>> | undefined;
 }
 
-/** The fields that the manifest and the summary of a published run both have. */
-const publishedFields = [
-  'pages',
-  'reports',
-  'bytes',
-  'since',
-  'until',
-  'bounded',
-  'startedAt',
-  'completedAt',
-  'serviceStartedAt',
-] as const satisfies readonly (keyof RunView & keyof RunSummary)[];
-type PublishedFacts = Pick<RunView, (typeof publishedFields)[number]>;
+type PublishedFacts = RunTotals &
+  Pick<RunSummary, 'since' | 'until' | 'bounded' | 'startedAt' | 'completedAt' | 'serviceStartedAt'>;
 
-const publishedFacts = (published: PublishedFacts): PublishedFacts =>
-  Object.fromEntries(publishedFields.map((field) => [field, published[field]])) as unknown as PublishedFacts;
+/** What the manifest and the summary of a published run both have. */
+function publishedFacts(published: PublishedFacts) {
+  const { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt } = published;
+  return { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt };
+}
 
 /** The header of a manifest. A changed one is `unreadable`; the verify command reports why. */
 async function readHeader(

@@ -5,6 +5,7 @@
  */
 
 import { hash } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
@@ -69,7 +70,6 @@ interface Finding {
   readonly message: string;
 }
 
-/** How many objects are read at once. */
 const concurrency = 8;
 /** Further findings are only counted. */
 const maxFindings = 100;
@@ -79,20 +79,18 @@ export async function verifyRun(deps: VerifyDependencies, published: PublishedRu
   const { header } = published;
   const run = { ...header, request: header };
   const findings = new Findings();
-  const slices: SeenSlice[] = [];
-  const ended: Reading['ended'] = new Map();
-  const entries = new RunLog(findings.readable(loggedEntries(deps.log, header)), ended);
-  const reading: Reading = { ...deps, run, entries, slices, ended, findings };
+  const log = logUpTo(findings.readable(loggedEntries(deps.log, header)));
+  const reading: Reading = { ...deps, run, log, slices: [], ended: new Map(), findings };
   // Workers that take the pages from one reader.
   const pages = pagesOfManifest(reading, published);
   const verifyPages = async () => {
     for (let next = await pages.next(); !next.done; next = await pages.next()) await verifyPage(reading, next.value);
   };
   await Promise.all(Array.from({ length: concurrency }, verifyPages));
-  await entries.skipTo(Number.POSITIVE_INFINITY);
+  await skipTo(reading, Number.POSITIVE_INFINITY);
   await verifyMissing(reading, header);
   const notes = [...verifyLog(reading, header.parents !== undefined), ...(await verifyFolder(reading))];
-  const totals = sumTotals(slices.map((slice) => slice.totals));
+  const totals = sumTotals(reading.slices.map((slice) => slice.totals));
   verifyHeader(reading, published, totals);
   for (const verify of [verifySummary, verifyPointer]) {
     await verify(reading, published).catch((error: unknown) => findings.reportConflict(null, error));
@@ -137,38 +135,25 @@ function loggedEntries(log: PageLog, header: PublishedRun['header']): AsyncItera
   return (header.slices ?? header.parents) ? newestEntries(log, refOf(header)) : log.entries(refOf(header));
 }
 
-/** Reads the log of a run once, one slice after the other. */
-class RunLog {
-  readonly #entries: AsyncGenerator<LogEntry, undefined>;
-  readonly #ended: Reading['ended'];
+/** Returns what reads the log of a run once: the entries of slices up to a number that were not read yet. */
+function logUpTo(entries: AsyncGenerator<LogEntry, undefined>): Reading['log'] {
   /** An entry that was read, and belongs to a later slice. */
-  #pending: LogEntry | undefined;
-
-  constructor(entries: AsyncGenerator<LogEntry, undefined>, ended: Reading['ended']) {
-    this.#entries = entries;
-    this.#ended = ended;
-  }
-
-  /** The entries of the slice `number` that were not read yet. */
-  async *ofSlice(number: number): AsyncGenerator<LogEntry, undefined> {
-    await this.skipTo(number);
-    for (let entry = await this.#take(number); entry !== undefined; entry = await this.#take(number)) yield entry;
-  }
-
-  /** Passes over the slices before `number`, of which the manifest has no pages. */
-  async skipTo(number: number): Promise<void> {
-    for (let entry = await this.#take(number - 1); entry !== undefined; entry = await this.#take(number - 1)) {
-      const { kind, page, slice, attempt = 1 } = entry;
-      if (kind === 'end' && page === 1) this.#ended.set(slice, attempt);
+  let pending: LogEntry | undefined;
+  return async function* upTo(number) {
+    for (;;) {
+      const entry = pending ?? (await entries.next()).value;
+      const isLater = entry !== undefined && (entry.slice ?? 1) > number;
+      pending = isLater ? entry : undefined;
+      if (entry === undefined || isLater) return undefined;
+      yield entry;
     }
-  }
+  };
+}
 
-  /** The next entry, if it is one of the slices up to `number`. */
-  async #take(number: number): Promise<LogEntry | undefined> {
-    const entry = this.#pending ?? (await this.#entries.next()).value;
-    const isLater = entry !== undefined && (entry.slice ?? 1) > number;
-    this.#pending = isLater ? entry : undefined;
-    return isLater ? undefined : entry;
+/** Passes over the slices before `number`, of which the manifest has no pages. */
+async function skipTo({ log, ended }: Pick<Reading, 'log' | 'ended'>, number: number): Promise<void> {
+  for await (const { kind, page, slice, attempt = 1 } of log(number - 1)) {
+    if (kind === 'end' && page === 1) ended.set(slice, attempt);
   }
 }
 
@@ -181,9 +166,7 @@ async function verifyMissing({ store, ended, findings }: Reading, { parents }: P
     if (gone + skipped > 0) findings.report(null, `${address ?? 'The list of missing parents'} is missing`);
     return;
   }
-  const parts: Uint8Array[] = [];
-  for await (const chunk of chunks) parts.push(chunk);
-  const content = Buffer.concat(parts);
+  const content = await buffer(chunks);
   const { bytes, sha256 } = missing;
   const found = { bytes: content.length, sha256: hash('sha256', content) };
   const [problem] = differences(found, { bytes, sha256 });
@@ -197,7 +180,6 @@ async function verifyMissing({ store, ended, findings }: Reading, { parents }: P
   for (const { slice } of listed) if (!ended.has(slice)) ended.set(slice, Number.POSITIVE_INFINITY);
 }
 
-/** Collects what is wrong with a run. */
 class Findings {
   readonly found: Finding[] = [];
   count = 0;
@@ -228,9 +210,9 @@ class Findings {
 }
 
 /** A run that is being verified, as far as it has been read. */
-interface Reading extends VerifyDependencies {
+interface Reading extends Omit<VerifyDependencies, 'log'> {
   readonly run: RunKeyParts;
-  readonly entries: RunLog;
+  readonly log: (number: number) => AsyncGenerator<LogEntry, undefined>;
   readonly slices: SeenSlice[];
   /** The slices without pages, and their attempts, as far as they are known. */
   readonly ended: Map<number | undefined, number>;
@@ -269,7 +251,7 @@ async function* pagesOfManifest(
   let line = 0;
   for await (const [page, following] of withFollowing(findings.readable(pages))) {
     line += 1;
-    slice ??= beginSlice(reading, header, page);
+    slice ??= await beginSlice(reading, header, page);
     slice.totals = { pages: slice.totals.pages + 1, ...addPage(slice.totals, page) };
     const ref = { ...slice.ref, page: slice.totals.pages };
     for (const problem of differences(page, { page: line, slice: ref.slice, key: pageKey(run, ref) })) {
@@ -296,16 +278,13 @@ async function cursorAfterLast(slice: SeenSlice): Promise<StoredCursor | undefin
 }
 
 /** Begins the slice of the run whose first page is `page`. */
-function beginSlice(
-  { run, slices, entries: log }: Reading,
-  header: PublishedRun['header'],
-  page: ManifestPage,
-): SeenSlice {
+async function beginSlice(reading: Reading, header: PublishedRun['header'], page: ManifestPage): Promise<SeenSlice> {
+  const { run, slices, log } = reading;
   const number = header.slices ? slices.length + 1 : header.parents && page.slice;
+  await skipTo(reading, number ?? 1);
   const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
   const ref = { export: run.export, run: run.run, slice: number, attempt };
-  const entries = log.ofSlice(number ?? 1);
-  const slice = { ref, entries, logged: undefined, totals: zeroTotals, endsAfterPages: false };
+  const slice = { ref, entries: log(number ?? 1), logged: undefined, totals: zeroTotals, endsAfterPages: false };
   slices.push(slice);
   return slice;
 }

@@ -43,7 +43,6 @@ export function plannedRequest(
   };
 }
 
-/** What requests have found so far. */
 export interface Requested {
   /** The first two. */
   pages?: RequestedPage[];
@@ -57,7 +56,6 @@ export interface Requested {
 
 export type RequestedPage = ReturnType<typeof requestedPage>;
 
-/** A request and its response. */
 function requestedPage(
   request: PlannedRequest,
   { received, bytes: size }: { readonly received: ReceivedPage; readonly bytes: number },
@@ -139,6 +137,11 @@ export async function requestPages(
   let sum = zeroTotals;
   let firstReports: string | undefined;
   let previous: Parameters<typeof countEqualPages>[1];
+  const requestAfter = async (asked: PageRequest, cursor: string | null): Promise<PageRequest | undefined> => {
+    if (!toEnd && pages.length === shownPages) return undefined;
+    if (cursor !== null) return { ...asked, cursor, label: `page ${sum.pages + 1}` };
+    return toEnd ? undefined : await parents.next();
+  };
   for (let next: PageRequest | undefined = first; next !== undefined;) {
     const { asked, request, received, bytes: size, sha256 } = await probeExisting(next, probe, parents);
     if (received.kind === 'end') {
@@ -152,7 +155,7 @@ export async function requestPages(
     const equalPages = countEqualPages(compared, previous);
     const seen = (newest = { page, equalPages, hints: received.hints() });
     const { cursor } = page.next;
-    // The next page is of another parent, whose reports may be equal.
+    // After the last page, the next request is that of another parent, whose reports may be equal.
     previous = cursor === null ? undefined : { ...compared, equalPages };
     sum = { pages: sum.pages + 1, ...addPage(sum, page) };
     if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
@@ -161,17 +164,9 @@ export async function requestPages(
       shown.push(page);
     } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
     if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
-    if (cursor !== null) {
-      assertAdvances(sum.pages, seen);
-      previous = { ...compared, equalPages };
-      const following: PageRequest = { ...asked, cursor, label: `page ${sum.pages + 1}` };
-      next = isShown(pages, toEnd) ? undefined : following;
-      continue;
-    }
-    last = seen;
-    // If a parent has one page, the second request is that of the next parent, whose reports may be equal.
-    previous = undefined;
-    next = mayShow(sum, toEnd) ? await parents.next() : undefined;
+    if (cursor === null) last = seen;
+    else assertAdvances(sum.pages, seen);
+    next = await requestAfter(asked, cursor);
   }
   const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
   return { pages, last, proof };
@@ -188,9 +183,6 @@ async function probeExisting<Probed extends Awaited<ReturnType<typeof probePage>
   if (received.kind !== 'end' || received.reason !== 'gone') return probed;
   return await probeExisting(await parents.afterGone(request, received.status), probe, parents);
 }
-
-const mayShow = ({ pages }: RunTotals, toEnd: boolean): boolean => !toEnd && pages < shownPages;
-const isShown = (pages: readonly SeenPage[], toEnd: boolean): boolean => !toEnd && pages.length === shownPages;
 
 /** The first requests of the parents after the first one. */
 function followingParents(first: PageRequest, parentOf: ParentOf, notify: WalkOptions['notify']) {

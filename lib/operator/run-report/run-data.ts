@@ -1,13 +1,11 @@
 /** The data of the page about a run, as JSON: the run, and its pages over time. Its sources contain no secrets. */
 
 import { createHistogram } from 'node:perf_hooks';
-import { boundedStateName, childrenStateName } from '../../core/bounded-runs.ts';
-import { asRunId, type LogEntry, type PageEntry, refOf } from '../../core/model.ts';
-import type { PageLog } from '../../core/ports.ts';
+import { type LogEntry, type PageEntry, refOf } from '../../core/model.ts';
 import { newestEntries } from '../../core/run-progress.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
-import type { RunView } from '../run-view.ts';
+import { readStates, type RunView, stateOfRun } from '../run-view.ts';
 
 /** Its size is bounded, however many pages the run has. */
 export type RunData = Awaited<ReturnType<typeof readRunData>>;
@@ -46,13 +44,13 @@ const maxPoints = 2_000;
  * @throws ExportError if the log cannot be read or an entry is corrupt
  */
 export async function readRunData(target: ExportTarget, view: RunView, onPage: (bytes: number) => void) {
-  const { log, store } = target;
+  const { store } = target;
   const latencies = createHistogram({ figures: 3 });
   // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order
   // of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
-  for await (const entry of loggedEntries(log, view)) {
+  for await (const entry of loggedEntries(target, view)) {
     if (entry.kind === 'end') continue;
     addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
     while (series.size > maxPoints) {
@@ -78,24 +76,13 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
   };
 }
 
-/** The slices of a run that is unfinished, with their newest attempts. */
-async function readSlices(log: PageLog, view: RunView) {
-  const { run } = view;
-  const state = await log.exportState(stateNameOf(view));
-  return state?.active?.run === run ? state.active.slices : undefined;
-}
-
-function stateNameOf({ export: name, since, until, bounded, parentRun }: RunView): string {
-  if (bounded !== true || since === null) return name;
-  if (until !== undefined) return boundedStateName(name, { since, until });
-  return parentRun === undefined ? name : childrenStateName(name, asRunId(parentRun.run));
-}
-
 /** The entries of the newest attempt of each slice. That of an unfinished run may have no entry yet. */
-async function* loggedEntries(log: PageLog, view: RunView): AsyncGenerator<LogEntry> {
+async function* loggedEntries(target: ExportTarget, view: RunView): AsyncGenerator<LogEntry> {
+  const { log } = target;
   const ref = refOf(view);
   yield* log.entries(ref);
-  yield* newestEntries(log, { ...ref, slices: await readSlices(log, view) });
+  const { active } = stateOfRun(await readStates(target), view.run) ?? {};
+  yield* newestEntries(log, active?.run === view.run ? active : ref);
 }
 
 function toPoint(entry: PageEntry): Point {

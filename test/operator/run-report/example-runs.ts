@@ -53,8 +53,7 @@ export async function readExample({ status, entries }: ExampleRun, overrides: Pa
   const deployed = {
     log: {
       exportState: async () => undefined,
-      // Entries that are generated are of a run with one slice, and are not read before.
-      last: async (chain: ChainRef) => (all === undefined ? aPageEntry() : all.findLast((entry) => isOf(entry, chain))),
+      async *boundedStates() {},
       async *runEntries() {
         const newestFirst = all?.toSorted((one, other) => (other.attempt ?? 0) - (one.attempt ?? 0));
         for (const entry of newestFirst?.toSorted(bySlice) ?? []) if (entry.slice !== undefined) yield entry;
