@@ -8,7 +8,6 @@ export const hasName = (error: unknown, ...names: readonly string[]): error is E
 const networkErrors =
   /^(TimeoutError|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|CERT_HAS_EXPIRED)$/;
 
-/** Whether AWS could not be reached. */
 export const isNetworkError = (error: Error): boolean =>
   networkErrors.test(codeOf(error)) || networkErrors.test(error.name);
 

@@ -19,11 +19,9 @@ export interface ServiceFunctionsProps {
   readonly stores: ServiceStores;
   /** The names of the stores, as JSON. */
   readonly environment: string;
-  /** The content of the settings file. */
   readonly settings: FunctionSettings;
   readonly limits: FunctionLimits;
   readonly logs: LogGroupProps;
-  /** The memory of ExportPage. */
   readonly memoryMebibytes: number;
   readonly network: FunctionNetwork;
 }

@@ -20,7 +20,6 @@ import type { VpcSettings } from '../settings/deployment-settings.ts';
 import { tokenUrlOf } from '../service/api/auth/kinds.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
-/** The props of a `ReportExporter` and of its functions. */
 export interface FunctionNetwork {
   readonly vpc?: IVpc;
   readonly vpcSubnets?: SubnetSelection;

@@ -32,7 +32,6 @@ export const serviceResources = ({
   apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
 });
 
-/** The value of the environment variable of each function. */
 export function functionEnvironment(scope: Construct, resources: ServiceResources): string {
   const stack = Stack.of(scope);
   const environment: FunctionEnvironment = { ...resources, deployment: stack.stackName };

@@ -23,7 +23,6 @@ import type { ScheduleSettings } from '../settings/schedule-settings.ts';
 
 export interface ScheduledExport {
   readonly name: string;
-  /** The scope of its schedule. */
   readonly scope: Construct;
   /** Absent: it is started manually. */
   readonly schedule?: ScheduleSettings;

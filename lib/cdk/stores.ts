@@ -19,7 +19,6 @@ import { needsSecret, renewsSecret } from '../service/api/auth/kinds.ts';
 import type { ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
-/** The stores of a service, and their keys. */
 export interface ServiceStores {
   readonly serviceName: string;
   readonly bucket: IBucket;
@@ -39,9 +38,7 @@ export interface ServiceStores {
 interface StorageKeys {
   readonly bucket: IKey | undefined;
   readonly table: IKey | undefined;
-  /** The key of the secret with the API key. */
   readonly secret: IKey | undefined;
-  /** The key of the secrets with the client certificate and the proxy credentials. */
   readonly networkSecrets: IKey | undefined;
 }
 
@@ -103,7 +100,6 @@ function secretOf(
 /** Except if the creation is rolled back. */
 const retained = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE;
 
-/** Creates the bucket for pages and manifests. */
 export function createBucket(scope: Construct, id: string, key: IKey | undefined): IBucket {
   const bucket = new Bucket(scope, id, {
     encryption: key === undefined ? BucketEncryption.S3_MANAGED : BucketEncryption.KMS,

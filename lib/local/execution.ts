@@ -28,7 +28,6 @@ export type ExecutionOutcome =
   | { readonly status: 'completed'; readonly result: RunResult }
   | { readonly status: 'continued'; readonly next: ExecutionStart };
 
-/** A failed attempt that will be retried. */
 export interface Retry {
   readonly state: string;
   readonly error: string;
@@ -38,7 +37,6 @@ export interface Retry {
   readonly maxAttempts: number;
   /** Whether the attempt has exported pages. Then the retries are counted from 1 again at the page that failed. */
   readonly hasProgressed?: boolean | undefined;
-  /** The delay before it. */
   readonly delaySeconds: number;
 }
 

@@ -16,7 +16,6 @@ export interface LocalNetworkOptions {
   readonly baseUrl: string;
   readonly settings: NetworkSettings;
   readonly env: NodeJS.ProcessEnv;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 

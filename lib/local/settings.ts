@@ -13,7 +13,6 @@ export interface LocalExport {
   readonly export: ExportSettings;
   /** The environment variable that contains the API key; never the key itself. */
   readonly apiKeyEnv: string;
-  /** The compression of pages of new runs. */
   readonly compression?: Compression | undefined;
 }
 
@@ -31,9 +30,7 @@ export interface LocalDirectory {
   readonly runtime: Runtime;
 }
 
-/** Where the settings of the next run come from. */
 export interface SettingsOrigin {
-  /** The settings file. */
   readonly file: string;
   /** Why it cannot be used for this export. Nothing starts then. What is stored can be read. */
   readonly problem?: ExportError | undefined;

@@ -16,7 +16,6 @@ export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as 
 /** The clock of the process. A test gives a command another one. */
 export const processRuntime: Runtime = systemRuntime;
 
-/** The process, as a command sees it. */
 export interface CommandContext {
   readonly env: NodeJS.ProcessEnv;
   readonly stdout: Terminal;
@@ -28,15 +27,12 @@ export interface CommandContext {
   readonly program: string;
 }
 
-/** The call of a command. */
 export interface Call extends CommandContext {
   readonly names: readonly string[];
   readonly options: Options;
   /** The problems of names and options. The command adds its own, and all are reported at once. */
   readonly problems: string[];
-  /** The version of this program. */
   readonly version: string;
-  /** The folder of the package that is running. */
   readonly packageFolder: string;
 }
 
@@ -99,7 +95,6 @@ export async function finishExchange(stderr: Pick<Terminal, 'write'>, isFirst: b
 
 class Interrupted extends Error {}
 
-/** Rejects when the signal aborts. */
 function interruption(signal: AbortSignal): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(new Interrupted()), { once: true });

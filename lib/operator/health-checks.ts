@@ -24,7 +24,6 @@ import { plural } from './output/format.ts';
 import { planRun } from './plan-run.ts';
 
 interface HealthCheckOptions {
-  /** The version of this program. */
   readonly version: string;
   /** Runs this program again, for remedies. */
   readonly program: string;
@@ -79,7 +78,6 @@ type Found = Outcome | undefined;
 /** The command of this program, with the option that selects the target. */
 type CommandText = (verb: string, more?: string) => string;
 
-/** All checks except those of the service. */
 async function checkExport(
   target: ExportTarget | UnreadableExport,
   { program, runtime }: HealthCheckOptions,

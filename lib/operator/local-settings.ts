@@ -29,7 +29,6 @@ import { collectProblems } from './run-options.ts';
 
 const nameOf = ({ settings }: ConfiguredExport): string => settings.export.name;
 
-/** The exports that `local` runs, and where. */
 export interface LocalRuns extends Pick<LocalDeploymentOptions, 'out' | 'exports' | 'file' | 'onPageStored'> {
   readonly names: readonly string[];
 }

@@ -4,7 +4,6 @@ interface OptionDefinition {
   /** What its value is called in the help. Absent: it has none. */
   readonly value?: string;
   readonly about: string;
-  /** Set if it may be given more than once. */
   readonly isRepeatable?: true;
 }
 

@@ -130,13 +130,11 @@ async function place({ run, progress: { counts }, parentOf }: PlannedRun, next: 
   };
 }
 
-/** The IDs of the first three. */
 async function firstParents(parentOf: ParentOf): Promise<readonly string[]> {
   const first = await Promise.all([1, 2, 3].map((slice) => parentOf({ slice })));
   return first.flatMap((parent) => parent?.id ?? []);
 }
 
-/** Why the start would be skipped, or fail. */
 const notPlanned = (act: 'skip' | 'refuse', reason: string) => ({ act, reason }) as const;
 
 function reasonToResume({ run }: Run, { active }: ExportState, unlogged: number): string {
@@ -184,7 +182,6 @@ async function findNextPage(
   return { next: undefined, unlogged };
 }
 
-/** The slices that are not complete, the oldest first. */
 function* unfinishedSlices(run: Run, { open, begun }: RunProgress): Generator<OpenSlice> {
   yield* open;
   for (let number = begun + 1; number <= sliceCountOf(run); number += 1) {

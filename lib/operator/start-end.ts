@@ -53,7 +53,6 @@ export interface StartEnd {
   /** The text in parentheses after the label and the name of the export. */
   readonly about?: string | undefined;
   readonly details: readonly string[];
-  /** A command to try next. */
   readonly hint?: string | undefined;
 }
 

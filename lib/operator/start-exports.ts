@@ -25,7 +25,6 @@ export interface StartSettings {
   readonly follow: boolean;
   /** How often a step of a local run is tried at most. */
   readonly maxAttempts?: number | undefined;
-  /** Whether the exports are started at the same time. */
   readonly concurrent?: boolean;
   /** Whose help is offered if the start of a single export is refused. */
   readonly command: string;

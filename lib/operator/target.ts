@@ -82,7 +82,6 @@ export interface ExportTarget {
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
 }
 
-/** The report service, as the export is configured to use it. */
 export interface DeployedService {
   /** Its base URL, or `simulator`. */
   readonly address: string;

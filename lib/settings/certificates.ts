@@ -12,7 +12,6 @@ import { readTextFile } from './text-file.ts';
 export interface ClientCertificate {
   readonly cert: string;
   readonly key: string;
-  /** The passphrase of an encrypted key. */
   readonly passphrase?: string | undefined;
 }
 

@@ -32,7 +32,6 @@ export const settingsFileName = 'settings.json';
 export interface FunctionSettings extends Versioned {
   readonly service: ServiceSettings;
   readonly exports: readonly ExportSettings[];
-  /** How the pages of new runs are compressed. */
   readonly compression?: Compression;
 }
 

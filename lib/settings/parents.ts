@@ -118,7 +118,6 @@ export type GivenParents = z.infer<typeof parentsSchema> & {
   readonly listsChanges?: boolean;
 };
 
-/** The parents, as the steps use them. */
 export function parentsOf(given: GivenParents | undefined, api: Description): Parents | undefined {
   if (given === undefined) return undefined;
   const { values = [], export: name, id = '', also = {}, where = [], listsChanges = false } = given;
@@ -161,7 +160,6 @@ interface ChildExport {
   readonly slices: { readonly length?: number | undefined };
 }
 
-/** What prevents the parents of an export. */
 export function findParentProblems(
   isDescribed: boolean,
   { parents, slices }: ChildExport,

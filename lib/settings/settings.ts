@@ -183,7 +183,6 @@ const serviceFields = {
 export const serviceSettingsSchema = object(serviceFields, {
   error: orExample('{"baseUrl": "https://reports.example.com"}'),
 });
-/** The settings as written, with defaults. */
 export type GivenService = z.infer<typeof serviceSettingsSchema>;
 /** What the exports of a service have in common. The description of the API is that of each export. */
 export type ServiceSettings = Omit<GivenService, 'api'> & { readonly auth: Auth };
@@ -340,7 +339,6 @@ const exportFields = {
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = object(exportFields, { error: orExample('{"name": "nightly"}') });
-/** The settings as written, with defaults. */
 export type GivenExport = z.infer<typeof exportSettingsSchema>;
 /** With the complete description of its API, and what its parents need of that of another export. */
 export type ExportSettings = Omit<GivenExport, 'api' | 'service' | 'parents'> & {
@@ -520,7 +518,6 @@ function findApiProblems(
   ]);
 }
 
-/** The rate of a service; undefined if it has none. */
 export const rateLimitOf = ({ rate }: Pick<ServiceSettings, 'rate'>): RateLimit | undefined =>
   rate && { requests: rate.requests, perMs: rate.per, burst: rate.burst };
 
@@ -561,7 +558,6 @@ const withLowerCaseNames = (headers: Readonly<Record<string, string>>) =>
 const withLowerCaseHeader = (auth: Auth): Auth =>
   'send' in auth && auth.send !== undefined ? { ...auth, send: withLowerCaseNames(auth.send) } : auth;
 
-/** Where the reports are in a page. */
 function reportsAtOf({ page }: Description): ReportsAt {
   switch (page.format) {
     case 'xml':

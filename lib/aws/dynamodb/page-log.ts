@@ -132,13 +132,11 @@ const queryItems = (
     }),
   );
 
-/** The item with the highest of these sort keys. */
 async function lastItem(table: Table, exportName: string, prefix: string): Promise<Item | undefined> {
   const { Items: [item] = [] } = await queryItems(table, exportName, prefix, { ScanIndexForward: false, Limit: 1 });
   return item;
 }
 
-/** All items with these sort keys, in their order. */
 const itemsOf = (table: Table, exportName: string, keys: SortKeys): AsyncGenerator<Item> =>
   readAhead(
     (startKey: Item | undefined) =>

@@ -37,7 +37,6 @@ export interface ServiceContext {
 /** Returns the settings that the deployment has parsed. */
 export type LoadSettings = () => FunctionSettings;
 
-/** Loads the settings file in `directory`. */
 export const settingsIn =
   (directory: string): LoadSettings =>
   () => {

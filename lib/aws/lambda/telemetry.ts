@@ -19,16 +19,13 @@ import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export type Telemetry = ReturnType<typeof createTelemetry>;
 
-/** Where lines and metrics go. */
 export interface TelemetryOutput {
   createLogger(): LineLogger;
   createMetrics(dimensions: Readonly<Record<string, string>>): MetricSet;
 }
 
 interface LineLogger {
-  /** Adds fields to each later line. */
   appendKeys(fields: Record<string, unknown>): void;
-  /** Removes the added fields. */
   resetKeys(): void;
   info(message: string, fields: Record<string, unknown>): void;
   error(message: string, fields: Record<string, unknown>): void;

@@ -24,7 +24,6 @@ import { createExecutions, manualName, startExecution } from '../step-functions/
 import type { DeployedStartOptions } from '../step-functions/follow-run.ts';
 import type { OperatorClients } from './clients.ts';
 
-/** The services that the stack's outputs describe. */
 export function servicesOf({ Outputs = [] }: Stack): readonly ServiceOutput[] {
   return Outputs.flatMap(({ OutputKey = '', OutputValue = '' }) =>
     OutputKey.endsWith(serviceOutputSuffix) ? (readVersioned<ServiceOutput>(OutputValue) ?? []) : [],

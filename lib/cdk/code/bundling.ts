@@ -31,7 +31,6 @@ export const bundling = {
   },
 } satisfies BuildOptions;
 
-/** The module in `functions` with the handler of each step. */
 const functionModules: Readonly<Record<StepName, string>> = {
   BeginRun: 'begin-run',
   ExportPage: 'export-page',
@@ -39,7 +38,6 @@ const functionModules: Readonly<Record<StepName, string>> = {
   FailRun: 'fail-run',
 };
 
-/** The code of each function. */
 export function bundleFunctions(): Readonly<Record<StepName, string>> {
   const bundles = bundleWithSourceMaps();
   return byStep((step) => bundles[step].code);
@@ -51,7 +49,6 @@ interface Bundle {
   readonly sourceMap: string;
 }
 
-/** The code of each function, with its source map. */
 export function bundleWithSourceMaps(): Readonly<Record<StepName, Bundle>> {
   const { outputFiles } = buildSync({
     ...bundling,

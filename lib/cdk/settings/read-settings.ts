@@ -41,7 +41,6 @@ export interface SettingsPlace {
   readonly subject: string;
   readonly path?: readonly string[];
 }
-/** The value of the context key. */
 export const inContext: SettingsPlace = { subject: 'cdk.json', path: [contextKey] };
 
 /** `deploymentSettings` of a value that was written at `place`. */

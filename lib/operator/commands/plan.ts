@@ -58,7 +58,6 @@ interface Row extends Requested {
   plan?: Plan;
   /** The first request of the run; null if it would send none. */
   request?: PlannedRequest | null;
-  /** Advice for a person who describes an API. */
   notes?: readonly string[];
 }
 

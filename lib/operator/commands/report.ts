@@ -14,7 +14,6 @@ import { readRunData } from '../run-report/run-data.ts';
 import { findRun, noRunError, readExport, type RunView } from '../run-view.ts';
 import type { ExportTarget } from '../target.ts';
 
-/** Writes the file, and prints its path. */
 export async function reportCommand(call: Call): Promise<number> {
   const { names, options, stdout, stderr, runtime } = call;
   return await runOnTarget(call, async (target) => {

@@ -42,7 +42,6 @@ export async function verifyCommand(call: Call): Promise<number> {
   });
 }
 
-/** Begins to count verified pages. */
 type Count = (verb: string) => ReturnType<typeof createPageCounter>;
 
 /** The object of `--json`. `none`: there is no run yet. `unfinished`: nothing is wrong with the pages so far. */
@@ -176,7 +175,6 @@ function rowLines(row: Row, style: TextStyle): readonly string[] {
   ];
 }
 
-/** How the same reports are exported once more. */
 function remedyOf({ bounds, parentRun }: Pick<VerifiedRun, 'bounds' | 'parentRun'>): string {
   if (bounds !== null) return `again: start with --since ${bounds.since} --until ${bounds.until} --again`;
   if (parentRun !== null) return `again: start with --parents ${parentRun.run} --again`;

@@ -62,7 +62,6 @@ export function createProgressDisplay(
         const pagesBefore = !isOther ? before.pages : isResumed ? seen.pages : 0;
         if (seen.pages > pagesBefore) showPages();
       },
-      /** Shows an event of a run in this process. */
       emit(event: ExportEvent) {
         run.observed = observe(run.observed, event);
         const isBeginning = ['run-started', 'run-resumed', 'run-restarted'].includes(event.event);
@@ -89,7 +88,6 @@ export function createProgressDisplay(
       },
     };
   };
-  /** How many runs are in progress. */
   const count = () => runs.size;
   return { begin, count };
 }
@@ -120,7 +118,6 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
   return { ...retry, attempt, maxAttempts: attempt + remaining };
 }
 
-/** The events that are no warnings. */
 const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed', 'waiting-for-job']);
 
 type Message<Event> = (event: Event, slices: SliceCounts | undefined) => string | undefined;

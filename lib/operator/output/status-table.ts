@@ -140,7 +140,6 @@ function noteOf(entry: ViewedExport, now: number): string {
     .join('; ');
 }
 
-/** How far a run has come. */
 const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string =>
   slices === null
     ? plural(pages, 'page')
@@ -249,7 +248,6 @@ function completedBoundedDetails({ completed, newest }: ExportView['bounded'], n
   return [['bounded runs', `${number(completed)} completed, the last one ${boundsText(newest)}${at}`]];
 }
 
-/** The period of a bounded run, or the run of its parents. */
 const boundsText = ({ since, until, parentRun }: RunView): string => {
   if (until !== undefined) return `${since} to ${until}`;
   return parentRun === undefined ? 'the children of one run' : `the children of run ${parentRun.run}`;

@@ -15,7 +15,6 @@ export interface Column<Row> {
 
 export interface TableOptions {
   readonly style: TextStyle;
-  /** The width of the terminal. */
   readonly columns: number;
 }
 

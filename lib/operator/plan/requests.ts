@@ -137,7 +137,7 @@ export async function requestPages(
   let sum = zeroTotals;
   let firstReports: string | undefined;
   let previous: Parameters<typeof countEqualPages>[1];
-  const requestAfter = async (asked: PageRequest, cursor: string | null): Promise<PageRequest | undefined> => {
+  const requestAfter = async (asked: PageRequest, cursor: PageRequest['cursor']): Promise<PageRequest | undefined> => {
     if (!toEnd && pages.length === shownPages) return undefined;
     if (cursor !== null) return { ...asked, cursor, label: `page ${sum.pages + 1}` };
     return toEnd ? undefined : await parents.next();

@@ -11,7 +11,6 @@ import type { Instant } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
 import type { RunData } from './run-data.ts';
 
-/** Where and when the page is created. */
 export interface Origin {
   /** `Target.name` and `Target.option`. */
   readonly deployment: string;
@@ -27,7 +26,6 @@ export function renderPage(data: RunPage): string {
   return shell().replace(/(?<= id="data">)(?=<)/, () => json.replaceAll('<', String.raw`\u003c`));
 }
 
-/** The page without data. */
 function shell(): string {
   const hashes: Record<'script' | 'style', string[]> = { script: [], style: [] };
   const element = (name: 'script' | 'style', file: string) => {

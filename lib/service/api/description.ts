@@ -126,10 +126,8 @@ export const selectingRequests = ({ request, job }: Pick<Api, 'request' | 'job'>
 const hasBound = (api: Pick<Api, 'request' | 'job'>, bound: 'since' | 'until'): boolean =>
   selectingRequests(api).some((each) => usesBound(each, bound));
 
-/** Whether the requests select the reports since a time. */
 export const hasSince = (api: Pick<Api, 'request' | 'job'>): boolean => hasBound(api, 'since');
 
-/** What the dates of requests can express. */
 export const requestDates = ({
   dates,
   filterUntil,
@@ -157,7 +155,6 @@ export const pathsOfWhole = (api: Pick<Api, 'next' | 'page'>): readonly string[]
         .map(([, value]) => value)
     : [];
 
-/** The problems of a description whose fields are valid. */
 export function findContradictions(api: Api): readonly SettingsProblem[] {
   const { request, auth, next, page } = api;
   const kind = kindOf(next);

@@ -46,10 +46,8 @@ export function problemIfRepeated(name: string, headers: object): string | undef
   return first === name ? undefined : 'is already set in another spelling';
 }
 
-/** A header of responses. */
 export const responseHeaderName = text(namePattern, 'is not a valid header name');
 
-/** A header that requests have. */
 export const headerName = responseHeaderName.check(
   z.refine((name) => !isConnectionHeader(name), 'must be another header: the exporter or the connection sets this one'),
 );

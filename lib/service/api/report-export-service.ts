@@ -4,7 +4,6 @@ import type { Auth } from './auth/kinds.ts';
 import type { Send } from './auth/send.ts';
 import type { Description } from './description.ts';
 
-/** The vendor's part of the header names. */
 export const defaultVendor = 'SERVICE';
 
 /** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */

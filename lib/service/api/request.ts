@@ -88,7 +88,6 @@ function findParameterProblem(name: string, value: string): string | undefined {
   return isOffset(name) && placeholdersIn(value).length === 0 ? countAdvice : undefined;
 }
 
-/** The parameters in the query of a path. */
 export const parametersIn = (path: string): readonly (readonly [name: string, value: string])[] =>
   path.includes('?') ? [...new URLSearchParams(path.slice(path.indexOf('?')))] : [];
 
@@ -177,7 +176,6 @@ export const furtherRequestSchema = object(requestFieldsWith(ofFurtherRequests))
 );
 export type FurtherRequest = z.infer<typeof furtherRequestSchema>;
 
-/** Rules of a request whose fields are valid. */
 export const requestRules = ({ method, body, form }: Request): readonly Rule[] => [
   [['body'], method !== 'POST' && body !== undefined, 'needs the method POST: servers ignore the body of a GET'],
   [['form'], method !== 'POST' && form !== undefined, 'needs the method POST: servers ignore the body of a GET'],
@@ -214,7 +212,6 @@ export interface RequestParts {
 
 export type Parameter = readonly [name: string, value: string];
 
-/** The keys of a JSON Pointer. */
 export const keysOf = (pointer: string): readonly string[] =>
   pointer
     .split('/')

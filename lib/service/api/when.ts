@@ -130,11 +130,9 @@ const isOfPages = (part: ConditionPart, page: PageSettings): boolean => {
   return statuses.length === 0 || statuses.some((status) => statusesOfPages(page).includes(status));
 };
 
-/** The parts of all conditions. */
 export const allParts = (api: Pick<Around, 'last' | 'when'>): readonly ConditionPart[] =>
   conditionsOf(api).flatMap(({ condition }) => partsOf(condition));
 
-/** The paths at which the parts ask for values. */
 export const pathsIn = (parts: readonly ConditionPart[]): readonly string[] =>
   parts
     .flatMap(({ at, wait: waits }: ThrottledPart) => [at, typeof waits === 'string' ? waits : undefined])

@@ -12,7 +12,6 @@ import { type ErrorContext, failure, type Server } from './errors.ts';
 export const maxResponseHeaderBytes = 16 * 1024;
 
 interface Circumstances {
-  /** Whether the total time is up. */
   readonly isLate: boolean;
   readonly timeouts: Timeouts;
   /** How much of the body was received; undefined before the headers. */

@@ -6,7 +6,6 @@ import { type ApiKeySource, readAt } from './api-key.ts';
 import type { TokenConnection } from './tokens/token-exchange.ts';
 import { createTokenSource } from './tokens/tokens.ts';
 
-/** The credentials of a request. */
 export interface Sent {
   readonly headers: Send;
   readonly token: string | undefined;

@@ -9,7 +9,6 @@ export interface Server {
   /** The beginning of a sentence. */
   readonly name: string;
   readonly base: URL;
-  /** The setting with its address. */
   readonly setting: string;
 }
 

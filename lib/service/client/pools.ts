@@ -25,7 +25,6 @@ export function createPools(base: URL, timeouts: Timeouts, createPool: CreatePoo
       current = network;
       return pool;
     },
-    /** Closes every connection. */
     async destroy(): Promise<void> {
       await Promise.all(pools.map((pool) => pool.destroy()));
     },

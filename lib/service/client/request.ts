@@ -83,7 +83,6 @@ export function sentCursor(api: Description, request: PageRequest): string | und
   return decodeText(cursor);
 }
 
-/** The path of the first request, without its query. */
 export const pathOfRequest = (base: URL, api: Description, request: PageRequest): string =>
   partsOf(base.pathname, api, { ...request, cursor: null }).path.replace(/\?.*/, '');
 

@@ -11,7 +11,6 @@ import { ExportError } from '../../core/errors.ts';
 import type { Proxy } from './network.ts';
 import { isLoopback } from '../../core/schema/fields.ts';
 
-/** By precedence. */
 const variables = ['https_proxy', 'HTTPS_PROXY'] as const;
 
 /** @throws ConfigurationError, without the value, which may contain a password */

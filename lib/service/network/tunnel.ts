@@ -20,7 +20,6 @@ export class ProxyError extends Error {
   readonly code: string;
   readonly origin: string;
   readonly status: number | undefined;
-  /** Whether the CONNECT had credentials. */
   readonly hadCredentials: boolean;
 
   constructor({ origin, credentials }: Proxy, code: string, status?: number, cause?: unknown) {

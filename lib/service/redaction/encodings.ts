@@ -6,7 +6,6 @@ export interface Encoding {
    * at least `length` characters at a time. Absent: the search ignores this encoding anyway.
    */
   readonly decode?: (text: string, length: number) => string;
-  /** All forms that one text may have. */
   readonly encode: (text: string) => readonly string[];
 }
 

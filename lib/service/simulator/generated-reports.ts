@@ -109,7 +109,6 @@ export function generatedReportXml(seed: string | number, k: number, id: string,
 /** A deterministic random number generator for one purpose: mulberry32, seeded with a hash. */
 function createRng(seed: string | number, k: number, purpose: string) {
   let state = createHash('sha256').update(`${seed}/${k}/${purpose}`).digest().readUInt32LE();
-  /** An integer from 0 to `limit` - 1. */
   const below = (limit: number): number => {
     state = (state + 0x6d2b79f5) | 0;
     let t = Math.imul(state ^ (state >>> 15), 1 | state);

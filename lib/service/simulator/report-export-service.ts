@@ -27,7 +27,6 @@ interface Position {
 
 export interface Report extends Position {
   readonly id: string;
-  /** Matched by `filter.type`. */
   readonly type?: string | undefined;
   /** One element, exactly as it appears in the page. */
   readonly xml: string;
@@ -55,7 +54,6 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly body: Buffer;
-  /** The IDs of the reports in the body. */
   readonly reportIds: readonly string[];
   /** What the request asks for, if it is a valid request for a page. Its cursor need not be valid. */
   readonly page?: { readonly cursor: string | undefined };
@@ -100,7 +98,6 @@ export function rejectionOf(error: unknown): Answer {
 export interface ReportExportServiceOptions {
   /** The vendor part of the header names: `SERVICE` results in `X-SERVICE-API-KEY` and `x-service-cursor`. */
   readonly vendor: string;
-  /** The only accepted key. */
   readonly apiKey: string;
   readonly reports: ReportSource;
   /** Signs the cursors: an instance with another seed rejects them. Default 1. */

@@ -32,7 +32,6 @@ export interface SimulatorOptions extends ReportExportServiceOptions {
   readonly send?: (response: ServerResponse, reply: Reply, signal: AbortSignal) => Promise<void>;
 }
 
-/** A request, and what is to be sent. */
 export interface Reply {
   readonly received: ReceivedRequest;
   readonly answer: Answer;

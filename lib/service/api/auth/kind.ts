@@ -17,7 +17,6 @@ export interface AuthKind<Auth> {
   readonly send?: Send;
   /** Requests have no credentials, so nothing needs a secret. */
   readonly hasNoSecret?: true;
-  /** Whether a use may replace the secret. */
   readonly renewsSecret?: (auth: Auth) => boolean;
   /** The usual name of the secret: `client secret`. `isJson`: other fields of it are sent, too. */
   readonly secretName: (auth: Auth, isJson: boolean) => string;
@@ -45,7 +44,6 @@ export interface TokenKind<Auth> {
 }
 
 type TokenServer = {
-  /** The setting with the address. */
   readonly setting: string;
 } & ({ readonly url: string } | { readonly path: string });
 
@@ -82,7 +80,6 @@ export interface IssuedToken {
 /** A response that is no token: the field that is wrong. */
 export interface TokenProblem {
   readonly problem: string;
-  /** The error code in the response. */
   readonly code?: string | undefined;
   readonly successor?: string | undefined;
 }

@@ -43,10 +43,8 @@ const kinds: { readonly [Kind in Auth['kind']]: AuthKind<Extract<Auth, { readonl
   login: loginKind,
 };
 
-/** The kind of these settings. */
 export const authKindOf = ({ kind }: Auth): AuthKind<Auth> => kinds[kind] as AuthKind<Auth>;
 
-/** The headers that carry the credentials. */
 export const sendOf = (auth: Auth): Send => ('send' in auth ? auth.send : undefined) ?? authKindOf(auth).send ?? {};
 
 /** Where tokens are requested, if that is not the service itself. */
@@ -55,7 +53,6 @@ export function tokenUrlOf(auth: Auth): string | undefined {
   return server !== undefined && 'url' in server ? server.url : undefined;
 }
 
-/** The problems of settings that are valid by themselves. */
 export function findAuthProblems(auth: Auth): readonly SettingsProblem[] {
   const { rules, token, derive } = authKindOf(auth);
   const hasToken = token !== undefined || derive !== undefined;
@@ -80,7 +77,6 @@ function nameOfSecret(auth: Auth): string {
   return fields.length === 0 ? name : `${name}, as JSON with ${fields.join(', ')}`;
 }
 
-/** The credentials in a secret. */
 export interface Credentials {
   /** The headers of requests. Those with a token that must be obtained only if it is given. */
   readonly headers: Send;

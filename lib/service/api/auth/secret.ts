@@ -31,7 +31,6 @@ export function wholeSecret({ text }: Secret, name: string): string {
   return text;
 }
 
-/** A field of the secret that must be there. */
 export function secretField({ fields = {} }: Secret, field: string, { mayBeEmpty = false } = {}): string {
   const value = Object.hasOwn(fields, field) ? fields[field] : undefined;
   if (typeof value === 'number' || (typeof value === 'string' && (mayBeEmpty || value !== ''))) return String(value);
@@ -44,7 +43,6 @@ const placeholder = /\{(?:secret(?:\.([^{}]+))?|token)\}/g;
 export const unknownPlaceholder = (template: string): string | undefined =>
   (/(?:\$\{|\{\{)[^{}]*\}*/.exec(template) ?? /\{[^{}]*\}/.exec(template.replaceAll(placeholder, '')))?.[0];
 
-/** The fields of the secret that a text names. */
 export const fieldsNamed = (template: string): readonly string[] =>
   [...template.matchAll(placeholder)].flatMap(([, field]) => field ?? []);
 

@@ -66,7 +66,6 @@ export const countSchema = object({
   ),
 });
 type Counted = z.infer<typeof countSchema>;
-/** The settings of an API with a total. */
 type WithTotal = Counted & { readonly total: NonNullable<Counted['total']> };
 
 const hasTotal = (next: Counted): next is WithTotal => next.total !== undefined;
@@ -139,7 +138,6 @@ function rulesOf(api: Described<Counted>): readonly Rule[] {
 const totalAdvice =
   'is required. If no response has a total, set proof to "twice", and by to the path of the ID in a report: each page is then requested twice';
 
-/** The proof by two passes. */
 function rulesOfProof({ next, page }: Described<Counted>): readonly Rule[] {
   const { total, proof, by } = next;
   const problems = [by ?? []].flat().map((at) => problemInReport(at, page));
@@ -151,7 +149,6 @@ function rulesOfProof({ next, page }: Described<Counted>): readonly Rule[] {
   ];
 }
 
-/** Where the number is sent. */
 function rulesOfPlace({ request, next }: Described<Counted>): readonly Rule[] {
   const { query, form, body } = placeOf(next);
   const name = query ?? form ?? body?.split('/').at(-1) ?? '';
@@ -184,7 +181,6 @@ function sentAlready(
   return keysOf(body).reduce<unknown>((parent, key) => fieldsOf(parent)[key], request.body);
 }
 
-/** How reports are counted, and where the total is. */
 function rulesOfPage({ next, page, when }: Described<Counted>): readonly Rule[] {
   const total = typeof next.total === 'string' ? next.total : undefined;
   const errors = [when?.error ?? []].flat().map((part) => ('at' in part ? part.at : undefined));

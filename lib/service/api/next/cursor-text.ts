@@ -3,17 +3,14 @@
  * becomes a JSON string, so that it comes back as it was.
  */
 
-/** A cursor of text, as it is stored. */
 export const encodeText = (text: string): string =>
   /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !text.startsWith('"') ? text : asciiLiteral(text);
 
-/** The text of a stored cursor. */
 export const decodeText = (cursor: string): string =>
   cursor.startsWith('"') ? (JSON.parse(cursor) as string) : cursor;
 
 /** A JSON string that can be sent in an HTTP header and stored as an object's metadata. */
 export const asciiLiteral = (text: string): string => asciiJson(JSON.stringify(text));
-/** JSON in ASCII. */
 export const asciiJson = (json: string): string =>
   json.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 

@@ -12,7 +12,6 @@ export interface Found {
   readonly value: PathValue;
   /** Its name in messages. */
   readonly what: string;
-  /** How it is kept as a cursor. */
   readonly form: CursorForm;
   /** The condition part that names the same place. */
   readonly place?: { readonly at?: string; readonly header?: string };

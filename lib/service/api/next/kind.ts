@@ -10,7 +10,6 @@ import type { PageSettings } from '../page.ts';
 import type { Request, RequestParts } from '../request.ts';
 import type { PathValue, ResponseFacts } from '../response-facts.ts';
 
-/** What follows a page. */
 export type Next =
   | { readonly kind: 'page'; readonly cursor: Cursor }
   | { readonly kind: 'last' }
@@ -46,15 +45,12 @@ export interface PageFacts extends ResponseFacts {
   readonly mayBeSilent: boolean;
   /** The value of a field in the last report; `parent` says whether there is one. */
   readonly inLastReport: PathValue;
-  /** Whether a header occurs more than once. */
   readonly isRepeated: (header: string) => boolean;
   readonly headerNames: readonly string[];
   readonly requested: URL;
   /** The `size` of the export. */
   readonly size: number | undefined;
-  /** Quotes text of the response in messages. */
   readonly quote: (text: string, maxLength: number) => string;
-  /** Whether a text contains a secret. */
   readonly hasSecret: (text: string) => boolean;
 }
 

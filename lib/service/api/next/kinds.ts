@@ -29,7 +29,6 @@ const kinds: { readonly [From in NextSettings['from']]: NextKind<Extract<NextSet
   none: noneKind,
 };
 
-/** The kind of these settings. */
 export const kindOf = ({ from }: NextSettings): NextKind<NextSettings> => kinds[from] as NextKind<NextSettings>;
 
 /** Where each report has its ID, if two passes prove the pages; undefined if pages prove themselves. */
@@ -39,6 +38,5 @@ export const provedBy = (next: NextSettings): readonly string[] | undefined => k
 export const placeOfNext = (next: NextSettings): string =>
   kindOf(next).place?.(next) ?? `${next.from} ${'at' in next ? next.at : ''}`.trim();
 
-/** How a cursor is kept. */
 export const formOfNext = ({ next, page }: { readonly next: NextSettings; readonly page: PageSettings }): CursorForm =>
   kindOf(next).form?.({ next, page }) ?? formOfCursor(next as WithTarget);

@@ -91,7 +91,6 @@ export function formOfValue({ next, page }: Pick<Described<WithTarget>, 'next' |
   return page.format === 'json' && isInBody ? 'json' : formOfCursor(next);
 }
 
-/** The texts that are values of a body. */
 const wholeValues = (value: unknown): readonly unknown[] =>
   typeof value === 'object' && value !== null ? Object.values(value).flatMap(wholeValues) : [value];
 
@@ -105,7 +104,6 @@ export function furtherRequest({ request, next }: { readonly request: Request; r
   return changes.body === undefined ? { ...rest, body, form } : { ...rest, body };
 }
 
-/** The rules of `to` and `request`. */
 export function targetRules(api: Described<WithTarget>): readonly Rule[] {
   const { request, next } = api;
   const { query, body, form } = placeOf(next);
@@ -151,7 +149,6 @@ export const isInQuotes = ({ request }: Pick<WithTarget, 'request'>): boolean =>
     (each) => each !== '{cursor}' && /\{cursor\}/.test(String(each)) && /['"`]/.test(String(each)),
   );
 
-/** A request with the cursor in its place. */
 export function writeCursor(
   parts: RequestParts,
   cursor: string | null,

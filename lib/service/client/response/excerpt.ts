@@ -35,7 +35,6 @@ export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet
 /** The beginning of a body that is no page, or all of it. */
 export interface Beginning {
   readonly bytes: Buffer;
-  /** Whether these are all bytes of the body. */
   readonly isWhole: boolean;
 }
 
@@ -76,7 +75,6 @@ export async function readBeginning(
   return { bytes: Buffer.concat(chunks), isWhole };
 }
 
-/** The excerpt of a text; empty for any other body. */
 export function excerptOfText(
   { keys }: ErrorContext,
   headers: Response['headers'],

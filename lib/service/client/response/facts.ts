@@ -12,13 +12,10 @@ import { textIn } from '../../formats/formats.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
 import { headerOf, type Headers } from './response-headers.ts';
 
-/** A page that was requested. */
 export interface RequestedPage {
   readonly api: Description;
-  /** The address that was requested. */
   readonly requested: URL;
   readonly isFirst: boolean;
-  /** Whether it is the first page of a parent. */
   readonly mayBeGone: boolean;
   /** The cursor that was sent, as a text; for the first page, what was sent in its place. */
   readonly sent: string | undefined;

@@ -30,7 +30,6 @@ function flagOnLastPage(path: string): boolean | undefined {
   return moreName.test(name) ? false : endName.test(name) ? true : undefined;
 }
 
-/** The name of a number of all reports. */
 export const isTotalName = (path: string): boolean => totalName.test(plainName(path));
 
 /** `isLast`: nothing is at the place of the next page. */

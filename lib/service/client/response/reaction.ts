@@ -70,7 +70,6 @@ function reactionToPage(facts: PageFacts, when: When): Reaction {
   return part === undefined ? { kind: 'page' } : { kind: 'error', part };
 }
 
-/** A response whose status is not that of a page. */
 function reactionToStatus(facts: PageFacts, when: When, last: Condition | undefined): Reaction {
   if (!facts.isFirst && evaluate(last, facts, true).part !== undefined) return { kind: 'end' };
   if (evaluate(when.empty, facts, true).part !== undefined) return { kind: 'empty' };

@@ -136,7 +136,6 @@ export function singleValue(header: Header): string | undefined {
   return typeof header === 'string' ? header.replace(/^[ \t]+|[ \t]+$/g, '') : undefined;
 }
 
-/** Reads the values of a header, joined. */
 export const headerOf =
   (headers: Headers) =>
   (name: string): string | undefined => {

@@ -12,7 +12,6 @@ import type { Response } from '../exchange.ts';
 export interface Requested {
   readonly credentials: {
     readonly name: string;
-    /** The explanation if they are rejected. */
     readonly rejected: string;
     /** Whether a person has stored what was sent. */
     readonly isStored: boolean;
@@ -35,7 +34,6 @@ export interface Requested {
   readonly method: string;
   /** Without its query. */
   readonly path: string;
-  /** The settings of the address. */
   readonly address: string;
   /** The settings of its fields. Absent: there are none. */
   readonly fields?: string;
@@ -138,7 +136,6 @@ function explainRejection(
   }
 }
 
-/** The cursor was a text. */
 function explainCursor(url: string, status: number, requested: Requested, excerpt: string): string {
   const { method, cursorSettings, isDescribed } = requested;
   const problem = `${method} ${url} rejected the cursor, which may have expired. If every run fails here, check ${cursorSettings}`;
@@ -148,7 +145,6 @@ function explainCursor(url: string, status: number, requested: Requested, excerp
   return `${problem}${status === 404 ? `. ${endsAtStatus(named404)}` : ''}${isAboutCursor ? '' : other}`;
 }
 
-/** No cursor was sent. */
 function explainFirst(url: string, status: number, requested: Requested): string {
   const { address, fields, misunderstood, isDescribed } = requested;
   if (status === 404) {

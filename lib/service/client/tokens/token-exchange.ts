@@ -150,7 +150,6 @@ function serverOf(place: ReturnType<TokenKind<Auth>['server']>, service: URL) {
   return { server, isService: true, isSelfSigned: place === undefined };
 }
 
-/** The request, for messages. */
 function requestedToken(auth: Auth, { base, setting }: Server): Requested {
   const { rejected, misunderstood } = authKindOf(auth).token as TokenKind<Auth>;
   const name = renewsSecret({ auth }) ? 'refresh token' : 'API key';
