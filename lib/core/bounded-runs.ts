@@ -31,7 +31,7 @@ export const boundedStateName = (exportName: string, { since, until }: Bounds): 
   `${exportName}/${since}/${until}`;
 
 /** The name of the state of the run with the children of one run: `issues/parents/20261120T020000Z-1f3a5cb2d407`. */
-export const childrenStateName = (exportName: string, run: RunId): string => `${exportName}/parents/${run}`;
+const childrenStateName = (exportName: string, run: RunId): string => `${exportName}/parents/${run}`;
 
 /** The export and the run that `name` names; undefined if it is not exactly a `childrenStateName`. */
 export function parseChildrenStateName(name: string): { readonly export: string; readonly run: RunId } | undefined {

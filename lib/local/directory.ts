@@ -118,8 +118,6 @@ function unreadable(name: string, cause: unknown) {
   return { export: name, service: null, error: { name: error, message } };
 }
 
-const isSimulated = ({ service }: LocalExport): boolean => service.baseUrl === undefined;
-
 /** The error of a directory without exports and without settings. */
 export function noExportIn(out: string): ExportError {
   const hasSimulated = out === defaultDirectory && isFilePresent(stateFileIn(simulatedDirectory));
@@ -142,7 +140,7 @@ export function findMixture(exports: readonly ConfiguredExport[], out: string): 
   const [first] = exports;
   if (first === undefined || !isFilePresent(stateFileIn(out))) return undefined;
   using state = openStateFile(stateFileIn(out));
-  const simulates = isSimulated(first.settings);
+  const simulates = first.settings.service.baseUrl === undefined;
   const isOther = ([, source]: readonly [string, string | null]) =>
     source !== null && (source === simulatorAddress) !== simulates;
   const [other] = [...sourcesIn(state)].find(isOther) ?? [];

@@ -472,12 +472,8 @@ function viewPublished(view: RunView, header: ManifestHeader, manifest: string):
   };
 }
 
-export const parentRunIn = ({ parents: { export: name, run } = {} }: ManifestParents): RunView['parentRun'] =>
-  name === undefined || run === undefined ? undefined : { export: name, run };
-
-interface ManifestParents {
-  readonly parents?: Partial<Pick<NonNullable<ManifestHeader['parents']>, 'export' | 'run'>> | undefined;
-}
+export const parentRunIn = ({ parents }: Pick<ManifestHeader, 'parents'>): RunView['parentRun'] =>
+  parents?.export === undefined || parents.run === undefined ? undefined : { export: parents.export, run: parents.run };
 
 type PublishedFacts = RunTotals &
   Pick<RunSummary, 'since' | 'until' | 'bounded' | 'startedAt' | 'completedAt' | 'serviceStartedAt'>;

@@ -127,7 +127,9 @@ function createStarter(
         elapsedMs: now() - startedAt,
         hints,
       });
-      if (!isComplete(end)) return yield withRest(end, request, left);
+      // Another process may have exported the bounds in the meantime.
+      const isComplete = end.json.status === 'completed' || end.json.done === true;
+      if (!isComplete) return yield withRest(end, request, left);
       yield end;
       left = left.slice(1);
     }
@@ -196,9 +198,6 @@ function failedStart(name: string, cause: unknown, resumable: boolean): RunEnd {
   const unknown = { export: name, run: null, since: null, ...zeroTotals };
   return { status: 'failed', failed: { ...unknown, error, message, resumable } };
 }
-
-/** Another process may have exported the bounds in the meantime. */
-const isComplete = ({ json }: StartEnd): boolean => json.status === 'completed' || json.done === true;
 
 /** The end of a start after which bounded runs are left: the person continues. */
 function withRest(end: StartEnd, { each, again, until }: RequestedStart, [next]: readonly StartRequest[]): StartEnd {

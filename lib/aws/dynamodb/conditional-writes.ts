@@ -13,8 +13,9 @@ import {
 import type { Runtime } from '../../core/ports.ts';
 import { type Item, type ItemKey, type KeyedItem, recordIn } from './items.ts';
 
-interface TableOptions {
+export interface TableOptions {
   readonly client: DynamoDBClient;
+  /** An existing table with the string keys `pk` and `sk`. */
   readonly table: string;
   readonly runtime: Pick<Runtime, 'randomHex'>;
 }

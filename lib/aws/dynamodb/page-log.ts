@@ -77,7 +77,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
     },
 
     async last(chain) {
-      const item = await lastItem(options, chain.export, entriesPrefix(chain));
+      const newest = { ScanIndexForward: false, Limit: 1 };
+      const { Items: [item] = [] } = await queryItems(options, chain.export, entriesPrefix(chain), newest);
       return item && parseEntry(chain.export, item);
     },
 
@@ -131,11 +132,6 @@ const queryItems = (
       ...options,
     }),
   );
-
-async function lastItem(table: Table, exportName: string, prefix: string): Promise<Item | undefined> {
-  const { Items: [item] = [] } = await queryItems(table, exportName, prefix, { ScanIndexForward: false, Limit: 1 });
-  return item;
-}
 
 const itemsOf = (table: Table, exportName: string, keys: SortKeys): AsyncGenerator<Item> =>
   readAhead(

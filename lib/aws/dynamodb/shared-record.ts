@@ -7,24 +7,16 @@
  * allow.
  */
 
-import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type * as z from 'zod/mini';
-import type { Runtime, SharedRecord } from '../../core/ports.ts';
-import { conditionalWrites } from './conditional-writes.ts';
+import type { SharedRecord } from '../../core/ports.ts';
+import { conditionalWrites, type TableOptions } from './conditional-writes.ts';
 import { type ItemKey, recordIn, toAttributes } from './items.ts';
-
-export interface SharedRecordOptions {
-  readonly client: DynamoDBClient;
-  /** An existing table with the string keys `pk` and `sk`. */
-  readonly table: string;
-  readonly runtime: Pick<Runtime, 'randomHex'>;
-}
 
 /** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */
 export function createDynamoSharedRecord<Content>(
   key: ItemKey,
   schema: z.ZodMiniType<Content>,
-  options: SharedRecordOptions,
+  options: TableOptions,
 ): SharedRecord<Content> {
   const { get, putIf } = conditionalWrites(options);
   return {

@@ -36,7 +36,8 @@ export function startInvocationDeadline(
   { monotonicNow, sleep }: Clock,
 ): InvocationDeadline {
   const startedAt = monotonicNow();
-  const storeMs = storeMsOf(slices * maxPageBytes);
+  // The upload, and half a minute for logging the page and for retries of the SDK.
+  const storeMs = 30_000 + ((slices * maxPageBytes) / minUploadBytesPerSecond) * 1_000;
   const fetchMs = remainingMs - Math.min(storeMs, remainingMs / 2);
   const deadline = new AbortController();
   const timer = new AbortController();
@@ -57,6 +58,3 @@ export function startInvocationDeadline(
     [Symbol.dispose]: () => timer.abort(),
   };
 }
-
-/** The upload, and half a minute for logging the page and for retries of the SDK. */
-const storeMsOf = (bytes: number): number => 30_000 + (bytes / minUploadBytesPerSecond) * 1_000;

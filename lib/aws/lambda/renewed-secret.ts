@@ -13,9 +13,9 @@ import { ExportError, isExportError } from '../../core/errors.ts';
 import type { PageSlot, Runtime } from '../../core/ports.ts';
 import { createPageSlots, slotsRecord } from '../../core/slots/page-slots.ts';
 import type { ApiKeySource } from '../../service/client/api-key.ts';
-import { conditionalWrites } from '../dynamodb/conditional-writes.ts';
+import { conditionalWrites, type TableOptions } from '../dynamodb/conditional-writes.ts';
 import { recordIn, sharedRecordKey, storedSecretKey, toAttributes } from '../dynamodb/items.ts';
-import { createDynamoSharedRecord, type SharedRecordOptions } from '../dynamodb/shared-record.ts';
+import { createDynamoSharedRecord } from '../dynamodb/shared-record.ts';
 import { storeSecret } from '../secrets.ts';
 
 /** How long to wait for another process, whose exchange of a token takes half a minute at most. */
@@ -30,7 +30,7 @@ const minRemainingMs = 60_000;
 /** A secret that is still another one after 15 s is not outdated: a person has stored it. */
 const maxReads = 5;
 
-interface RenewedSecretOptions extends SharedRecordOptions {
+interface RenewedSecretOptions extends TableOptions {
   readonly service: string;
   readonly source: ApiKeySource;
   readonly secretsManager: SecretsManagerClient;

@@ -5,7 +5,7 @@
 
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
-import { type ErrorName, isExportError } from '../../core/errors.ts';
+import { isExportError } from '../../core/errors.ts';
 import {
   exportDimensions,
   type MetricName,
@@ -14,7 +14,6 @@ import {
   serviceDimensions,
   serviceMetric,
 } from '../../core/metrics.ts';
-import type { FailedRun } from '../../core/model.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export type Telemetry = ReturnType<typeof createTelemetry>;
@@ -71,6 +70,7 @@ export function createTelemetry(output: TelemetryOutput) {
       const { event: name, ...fields } = event;
       logger.info(name, fields);
     }
+    const metricsOf = valuesOf[event.event] as (event: ExportEvent) => Values;
     for (const [metric, value] of Object.entries(metricsOf(event))) {
       // Reports are counted only if their number is known: `null` is not zero.
       if (typeof value === 'number') count(metric as MetricName, value);
@@ -111,10 +111,6 @@ export function createTelemetry(output: TelemetryOutput) {
   };
 }
 
-/** Whether the start was refused before it had a run. */
-const isRejectedStart = ({ run, error }: Pick<FailedRun, 'run' | 'error'>): boolean =>
-  run === null && error === ('ConfigurationError' satisfies ErrorName);
-
 type Values = { readonly [metric in MetricName]?: number | null | undefined };
 
 /** The metrics of each event. An error of an invocation that exported no page is counted as a failed attempt. */
@@ -132,7 +128,8 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     // The alarm NotFresh counts completed runs: a bounded run does not make an export fresh.
     'run-completed': ({ bounded, secondsWithoutReports }) =>
       bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: secondsWithoutReports },
-    'run-failed': (event) => (isRejectedStart(event) ? {} : { RunsFailed: 1 }),
+    // A start that was refused before it had a run is none.
+    'run-failed': ({ run, error }) => (run === null && error === 'ConfigurationError' ? {} : { RunsFailed: 1 }),
     'page-exported': ({ latencyMs, bytes, reports }) => ({
       PagesExported: 1,
       ServiceLatency: latencyMs,
@@ -144,5 +141,3 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
     'waiting-for-job': ({ seconds }) => ({ JobWaits: 1, JobWaitSeconds: seconds }),
     'waiting-for-turn': ({ seconds }) => ({ TurnWaits: 1, TurnWaitSeconds: seconds }),
   };
-
-const metricsOf = (event: ExportEvent): Values => (valuesOf[event.event] as (event: ExportEvent) => Values)(event);

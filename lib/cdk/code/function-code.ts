@@ -34,19 +34,15 @@ export function withFunctionCode<Result>(
       const folder = join(directory, step);
       mkdirSync(folder);
       for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
-      // CDK would hash the files as well, and store the hashes under their temporary path for the next time.
-      return Code.fromAsset(folder, { assetHash: hashOf(files) });
+      // The same on every machine. CDK would store its own hash under the temporary path for the next time.
+      const assetHash = createHash('sha256').update(JSON.stringify(files)).digest('hex');
+      return Code.fromAsset(folder, { assetHash });
     });
   } finally {
     // With `--no-staging`, the assembly refers to the files themselves.
     const isUsedInPlace = Boolean(scope.node.tryGetContext(DISABLE_ASSET_STAGING_CONTEXT));
     if (!isUsedInPlace) rmSync(directory, { recursive: true, force: true });
   }
-}
-
-/** The same for the same files, on every machine. */
-function hashOf(files: Readonly<Record<string, string>>): string {
-  return createHash('sha256').update(JSON.stringify(files)).digest('hex');
 }
 
 type FunctionBundles = Readonly<Record<StepName, string>>;

@@ -14,10 +14,11 @@ import { collectProblems } from '../run-options.ts';
 
 /** Writes the files of the project to `directory`. If one of them exists, none is written. */
 export async function initCommand(call: Call): Promise<number> {
-  const { options, stdout, env, packageFolder } = call;
+  const { options, problems, stdout, env, packageFolder } = call;
   const [directory = ''] = call.names;
   const { api = false } = options;
-  const source = readArguments(call);
+  if (directory === '') problems.push('directory: must be given, such as init my-exports; for this directory: init .');
+  const source = collectProblems(() => findPackage(options.package, packageFolder), problems);
   return await runCommand(call, async () => {
     const folder = resolve(directory);
     const { version, tarball } = source as PackageSource;
@@ -51,12 +52,6 @@ export async function initCommand(call: Call): Promise<number> {
     stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${lines.join('\n')}\n`);
     return exitStatuses.ok;
   });
-}
-
-/** Undefined if there are problems. */
-function readArguments({ names: [directory = ''], options, problems, packageFolder }: Call): PackageSource | undefined {
-  if (directory === '') problems.push('directory: must be given, such as init my-exports; for this directory: init .');
-  return collectProblems(() => findPackage(options.package, packageFolder), problems);
 }
 
 interface PackageSource {

@@ -4,7 +4,6 @@
  * state machine, except for a single one with refreshed credentials.
  */
 
-import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, Received, ReportService } from '../../core/ports.ts';
 import { type Auth, authKindOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Description } from '../api/description.ts';
@@ -77,7 +76,7 @@ export function createServiceClient(
   { apiKey, network = directNetwork, clock, createPool, createGunzip }: ClientOptions,
 ): ServiceClient {
   const { auth, compression, maxPageBytes } = settings;
-  const base = parseBaseUrl(settings.baseUrl);
+  const base = new URL(settings.baseUrl);
   const recentKeys = createRecentKeys();
   const connection = { timeouts: settings, network, clock, keys: recentKeys.keys, createPool };
   const exchanges = createExchanges({ name: 'Report service', base, setting: 'baseUrl' }, connection);
@@ -154,7 +153,8 @@ function requestedOf(page: RequestedPage, { auth }: Pick<ClientSettings, 'auth'>
     credentials: { name: 'API key', ...rejectionOf(auth) },
     cursor: kindOfSent(page),
     isDescribed: api.pagination !== undefined,
-    isOtherPath: isOtherPath(page, firstPath),
+    // The cursor was a URL of the service with another path than that of the first request.
+    isOtherPath: kindOfSent(page) === 'url' && page.requested.pathname !== firstPath,
     ...api.settings,
   };
 }
@@ -194,10 +194,6 @@ function rejectionOf(auth: Auth) {
   return { rejected, isStored: token === undefined && needsSecret({ auth }) };
 }
 
-/** Whether the cursor was a URL of the service with another path than that of the first request. */
-const isOtherPath = (page: RequestedPage, firstPath: string): boolean =>
-  kindOfSent(page) === 'url' && page.requested.pathname !== firstPath;
-
 /** The kind of cursor that the request sent. */
 function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['cursor'] {
   if (isFirst) return 'none';
@@ -205,10 +201,4 @@ function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['curs
   if (provedBy(api.next) !== undefined) return 'inPass';
   if (sends === 'count') return isAfterLast?.(sent) === true ? 'afterLast' : 'count';
   return formOfNext(api) === 'url' ? 'url' : 'text';
-}
-
-function parseBaseUrl(baseUrl: string): URL {
-  const base = URL.parse(baseUrl);
-  if (base !== null && /^https?:$/.test(base.protocol)) return base;
-  throw new ExportError('ConfigurationError', 'baseUrl: must be a URL, such as https://reports.example.com');
 }

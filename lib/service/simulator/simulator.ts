@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { codeOf, ExportError } from '../../core/errors.ts';
 import {
   type Answer,
   type AnswerRequest,
@@ -53,10 +52,7 @@ export interface Simulator extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/**
- * Starts the service on 127.0.0.1.
- * @throws ConfigurationError if the port cannot be used
- */
+/** Starts the service on 127.0.0.1. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const { port = 0, now = Date.now, compression = true } = options;
   const { answer = reportExportService(options), send = sendUnchanged } = options;
@@ -80,11 +76,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
       .finally(() => inFlight.delete(handled));
     inFlight.add(handled);
   });
-  await once(server.listen(port, '127.0.0.1'), 'listening').catch((cause: Error) => {
-    const reason = codeOf(cause) === 'EADDRINUSE' ? 'the port is in use' : cause.message;
-    const message = `The simulator cannot listen on 127.0.0.1:${port}: ${reason}. Choose another --port`;
-    throw new ExportError('ConfigurationError', message, { cause });
-  });
+  await once(server.listen(port, '127.0.0.1'), 'listening');
   const { port: boundPort } = server.address() as AddressInfo;
 
   let closed: Promise<unknown> | undefined;

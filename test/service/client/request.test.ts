@@ -9,7 +9,7 @@ import { httpRequest } from '../../../lib/service/client/request.ts';
 import { at, fetchPage } from '../../support/builders.ts';
 import { fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { anError, clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+import { clientFor, pageRequest, readPage } from '../../support/service/service-client.ts';
 
 /** The requests of a client with these settings for these pages, one after the other. */
 async function requestsOf(settings: Parameters<typeof clientFor>[1], ...pages: readonly PageRequest[]) {
@@ -59,12 +59,5 @@ describe('the cursor', () => {
         expect(new URL(target, 'http://127.0.0.1').searchParams.get('cursor')).toBe(text);
       }),
     );
-  });
-});
-
-describe('a client with invalid options', () => {
-  it.each(['reports.example.com', 'ftp://reports.example.com', ''])('is rejected: base URL %j', async (url) => {
-    const creating = Promise.try(() => clientFor({ url }));
-    expect(await failureOf(creating)).toMatchObject(anError('ConfigurationError', 'baseUrl'));
   });
 });

@@ -29,15 +29,6 @@ describe('another instance', () => {
 });
 
 describe('starting and closing', () => {
-  it('fails if the port is in use', async () => {
-    await using simulator = await startTestSimulator();
-    await expect(startTestSimulator({ port: simulator.port })).rejects.toMatchObject({
-      name: 'ConfigurationError',
-      message: `The simulator cannot listen on 127.0.0.1:${simulator.port}: the port is in use. Choose another --port`,
-      cause: { code: 'EADDRINUSE' },
-    });
-  });
-
   it('closes idle, new and waiting connections, and can be closed twice', async () => {
     const simulator = await startTestSimulator({
       faults: ({ request }) => (request > 1 ? delayed(3_600_000) : undefined),

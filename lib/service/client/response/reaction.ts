@@ -42,7 +42,8 @@ export function reactionTo(facts: PageFacts, { when = {}, last }: Description, n
   const throttled = evaluate(when.throttled as Condition | undefined, facts).part;
   if (throttled !== undefined) {
     const retryAfter = readRetryAfter(facts.header('retry-after'), facts, now);
-    const seconds = longest(retryAfter, waitOf(throttled, facts, now));
+    const { wait } = throttled as ThrottledPart;
+    const seconds = longest(retryAfter, wait === undefined ? undefined : readWait(textAt(wait, facts), facts, now));
     return { kind: 'throttled', seconds, part: throttled };
   }
   const byHead = isPage && status !== 429 ? undefined : throttlingInHead(facts, now);
@@ -52,7 +53,9 @@ export function reactionTo(facts: PageFacts, { when = {}, last }: Description, n
   const cursorExpired = isFirst ? undefined : evaluate(when.cursorExpired, facts).part;
   if (cursorExpired !== undefined) return { kind: 'cursorExpired', part: cursorExpired };
   if (facts.mayBeGone && evaluate(when.gone, facts).part !== undefined) return { kind: 'gone' };
-  return isPage ? reactionToPage(facts, when) : reactionToStatus(facts, when, last);
+  if (!isPage) return reactionToStatus(facts, when, last);
+  const { part } = evaluate(when.error, facts);
+  return part === undefined ? { kind: 'page' } : { kind: 'error', part };
 }
 
 /** The wait that a response without a page asks for with its status or a Retry-After; undefined if it asks for none. */
@@ -65,11 +68,6 @@ export function throttlingInHead(
   return status === 429 || (seconds !== undefined && !isRedirect) ? { seconds } : undefined;
 }
 
-function reactionToPage(facts: PageFacts, when: When): Reaction {
-  const { part } = evaluate(when.error, facts);
-  return part === undefined ? { kind: 'page' } : { kind: 'error', part };
-}
-
 function reactionToStatus(facts: PageFacts, when: When, last: Condition | undefined): Reaction {
   if (!facts.isFirst && evaluate(last, facts, true).part !== undefined) return { kind: 'end' };
   if (evaluate(when.empty, facts, true).part !== undefined) return { kind: 'empty' };
@@ -78,10 +76,6 @@ function reactionToStatus(facts: PageFacts, when: When, last: Condition | undefi
 
 const longest = (one: number | undefined, other: number | undefined): number | undefined =>
   one === undefined || other === undefined ? (one ?? other) : Math.max(one, other);
-
-function waitOf({ wait }: ThrottledPart, facts: PageFacts, now: () => number): number | undefined {
-  return wait === undefined ? undefined : readWait(textAt(wait, facts), facts, now);
-}
 
 /** The seconds to wait. `wait` may name seconds, or an instant: in seconds or milliseconds since 1970, or ISO 8601. */
 export function readWait(

@@ -243,12 +243,9 @@ function provePage(facts: PageFacts, api: Description, content: Pick<PageContent
   const hasList = path === undefined || facts.reports !== null;
   if (!isBlank && hasList) return facts;
   const list = path === undefined ? undefined : content.value(path);
-  if (saysEmpty && mayBeMissing(list, path)) return emptyPage(facts, api, list);
+  if (saysEmpty && (list === undefined || path === '' || !isSomething(list))) return emptyPage(facts, api, list);
   throw missingList({ list, path, content, api, facts });
 }
-
-const mayBeMissing = (list: PathValue | undefined, path: string | undefined): boolean =>
-  list === undefined || path === '' || !isSomething(list);
 
 /** Error documents, too, may have `null` in the place of the list. Without `when.error`, only `last` rules that out. */
 function emptyPage(facts: PageFacts, { when }: Description, list: PathValue | undefined) {

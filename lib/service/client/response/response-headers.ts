@@ -95,7 +95,7 @@ export function pageTooLarge(context: ErrorContext, size: string, maxPageBytes: 
  * up to whole seconds: the next run may then export a report twice, but misses none.
  */
 export function readServiceTime(date: Header, elapsedMs: number): Instant | null {
-  const respondedAt = readHttpDate(date);
+  const respondedAt = parseHttpDate(singleValue(date) ?? '');
   return respondedAt && instantOf(epochMsOf(respondedAt) - Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000);
 }
 
@@ -146,12 +146,6 @@ export const headerOf =
 /** All values of a header, joined; empty if it is absent. */
 export function allValues(header: Header): string {
   return [header ?? ''].flat().join(', ').trim();
-}
-
-/** null if the header is absent, repeated or invalid. */
-function readHttpDate(header: Header): Instant | null {
-  const value = singleValue(header);
-  return value === undefined ? null : parseHttpDate(value);
 }
 
 /** A gateway may repeat the content type. Equal ones count as one. Different ones stay joined, which is invalid. */

@@ -83,7 +83,8 @@ export function createTokenExchange(
     let secret = first;
     let response = await send(exchange, secret, assertMaySend);
     // The newest refresh token was read right before. Another one may be outdated, and must not be sent.
-    if (isRejected(response) && !isRenewed) {
+    const isRejected = response.statusCode === 400 || isKeyRejected(response.statusCode);
+    if (isRejected && !isRenewed) {
       const refreshed = await source.refresh();
       if (refreshed !== secret) response = await send(exchange, (secret = refreshed));
     }
@@ -204,8 +205,6 @@ function withToken(
   const expires_at = expires_in === undefined ? undefined : requestedAt + expires_in;
   return { ...document, access_token, expires_in, expires_at, refresh_token: successor ?? document.refresh_token };
 }
-
-const isRejected = ({ statusCode }: Response): boolean => statusCode === 400 || isKeyRejected(statusCode);
 
 /** Some servers accept assertions of five minutes at most. */
 const assertionSeconds = 180;
