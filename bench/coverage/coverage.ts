@@ -10,13 +10,14 @@ import { join } from 'node:path';
 import type { Table } from '../harness/benchmark.ts';
 import { type ManifestStream, readStreams } from './manifest.ts';
 import { findFailure, startVendors, type Vendors } from './measure.ts';
-import { notBuilt } from './requests.ts';
-import { translate, type Translation } from './translate.ts';
+import { notBuilt, withoutLists } from './requests.ts';
+import { runTime, translate, type Translation } from './translate.ts';
 
 interface Result {
   readonly connector: string;
   readonly reasons: readonly string[];
-  readonly translation: Translation | undefined;
+  /** Several, if a stream is several exports. */
+  readonly translations: readonly Translation[];
 }
 
 /** Writes a file for each stream below `out`: its description, or the reasons why it has none. */
@@ -37,21 +38,28 @@ export async function measureCoverage(
     results.push(result);
     mkdirSync(join(out, connector), { recursive: true });
     const file = join(out, connector, `${stream.name.replaceAll(/[^\w-]/g, '-')}.json`);
-    const { reasons, translation } = result;
-    writeFileSync(file, `${JSON.stringify(reasons.length > 0 ? { reasons } : translation?.settings, null, 2)}\n`);
+    const { reasons, translations } = result;
+    const settings = translations.map((each) => each.settings);
+    const written = reasons.length > 0 ? { reasons } : settings.length === 1 ? settings[0] : settings;
+    writeFileSync(file, `${JSON.stringify(written, null, 2)}\n`);
   }
   rmSync(runs, { recursive: true, force: true });
   return [summaryOf(results), reasonsOf(results)];
 }
 
 async function measureStream(stream: ManifestStream, vendors: Vendors, out: string): Promise<Result> {
-  const { connector } = stream;
-  const outcome = translate(stream);
-  if (outcome.reasons.length > 0 || !('translation' in outcome))
-    return { connector, reasons: outcome.reasons, translation: undefined };
-  const { translation } = outcome;
-  const failure = await findFailure(stream, translation, { vendors, out });
-  return { connector, reasons: failure === undefined ? [] : [failure], translation };
+  const { connector, config } = stream;
+  const translations: Translation[] = [];
+  for (const part of withoutLists(stream.stream, { config, now: runTime })) {
+    const own = { ...stream, stream: part };
+    const outcome = translate(own);
+    if (outcome.reasons.length > 0 || !('translation' in outcome))
+      return { connector, reasons: outcome.reasons, translations: [] };
+    translations.push(outcome.translation);
+    const failure = await findFailure(own, outcome.translation, { vendors, out });
+    if (failure !== undefined) return { connector, reasons: [failure], translations };
+  }
+  return { connector, reasons: [], translations };
 }
 
 // Tables
@@ -66,7 +74,7 @@ function summaryOf(results: readonly Result[]): Table {
   ];
   const described = results.filter(({ reasons }) => reasons.length === 0);
   const withParents = (kind: 'export' | 'values') =>
-    described.filter(({ translation }) =>
+    described.filter(({ translations: [translation] }) =>
       Object.hasOwn((translation?.settings.exports.at(-1)?.parents ?? {}) as object, kind),
     );
   const only = (...wanted: readonly string[]) =>
@@ -82,7 +90,7 @@ function summaryOf(results: readonly Result[]): Table {
       row('  of these, with a list of values', withParents('values')),
       row(
         '  of these, counted pages, proved by two passes',
-        described.filter(({ translation }) => isCounted(translation)),
+        described.filter(({ translations: [translation] }) => isCounted(translation)),
       ),
       row('lack only jobs', only(jobs)),
       row(

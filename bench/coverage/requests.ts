@@ -184,6 +184,37 @@ export function partitionOf(stream: Plain, scope: Scope): Partition {
   };
 }
 
+/** A partition router that has a list of values, and the value that each request has in its place. */
+interface FixedValue {
+  readonly field: string;
+  readonly value: unknown;
+  readonly option: unknown;
+}
+
+/** The values of partitions that all requests of a stream share. */
+export const fixedValuesOf = ({ fixed = [] }: Plain): Plain =>
+  Object.fromEntries((fixed as readonly FixedValue[]).map(({ field, value }) => [field, value]));
+
+/**
+ * A stream that is cut by several lists as one stream for each value of all but one of them: exports of their own in
+ * our language. A stream that is cut by the records of several streams stays as it is.
+ */
+export function withoutLists(stream: Plain, scope: Scope): readonly Plain[] {
+  const retriever = stream.retriever as Plain | undefined;
+  const routers: readonly Plain[] = [retriever?.partition_router ?? []].flat() as Plain[];
+  const list = routers.find(({ type }) => type === 'ListPartitionRouter');
+  if (routers.length < 2 || list === undefined) return [stream];
+  const inner = scopeWith(list, scope);
+  const values = evaluateAll(list.values, inner);
+  if (!Array.isArray(values)) return [stream];
+  const field = String(evaluateText(String(list.cursor_field), inner));
+  const others = routers.filter((router) => router !== list);
+  return values.flatMap((value: unknown) => {
+    const fixed = [...((stream.fixed ?? []) as unknown[]), { field, value, option: list.request_option }];
+    return withoutLists({ ...stream, fixed, retriever: { ...retriever, partition_router: others } }, scope);
+  });
+}
+
 /** What is appended to each request for the period, the partition, and the page. */
 export function injectedInto(
   stream: Plain,
@@ -202,6 +233,7 @@ export function injectedInto(
   return [
     { option: sync.start_time_option, value: interval?.start_time },
     { option: sync.end_time_option, value: interval?.end_time },
+    ...((stream.fixed ?? []) as readonly FixedValue[]),
     ...(parent.kind === 'none' ? [] : [{ option: parent.option, value: partition[parent.field] }]),
     { option: paginator.page_size_option, value: size },
     ...(tokenOption.type === 'RequestPath' ? [] : [{ option: paginator.page_token_option, value: token }]),

@@ -3,7 +3,7 @@
  * manifest does not say: where it leaves something open, the description takes the stricter form.
  */
 
-import { translateAuth } from './auth.ts';
+import { authenticatorOf, translateAuth } from './auth.ts';
 import type { ManifestStream } from './manifest.ts';
 import { type TranslatedPages, translatePages } from './pagination.ts';
 import {
@@ -15,6 +15,7 @@ import {
   type Partition,
   partitionOf,
   partOf,
+  fixedValuesOf,
   notBuilt,
   recordPathOf,
   requestOf,
@@ -69,7 +70,7 @@ export function translate({ connector, stream, config, secrets }: ManifestStream
   for (const reason of componentReasons(stream)) reasons.add(reason);
   if (reasons.size > 0 && (stream.retriever as Plain | undefined)?.type !== 'SimpleRetriever')
     return { reasons: [...reasons] };
-  const scope: Scope = { config: hideSecrets(config, secrets), now: runTime };
+  const scope: Scope = { config: hideSecrets(config, withoutClientId(stream, config, secrets)), now: runTime };
   const nodes = attempt(() => withParents(stream, scope)) ?? [stream];
   for (const parent of nodes.slice(0, -1)) for (const reason of componentReasons(parent)) reasons.add(`${reason}`);
   const exports: TranslatedExport[] = [];
@@ -126,6 +127,19 @@ function withParents(stream: Plain, scope: Scope): readonly Plain[] {
   return partition.kind === 'parent' ? [...withParents(partition.stream, scope), stream] : [stream];
 }
 
+/** The ID of an OAuth client is no secret (RFC 6749, section 2.2): descriptions have it in the clear. */
+function withoutClientId(stream: Plain, config: unknown, secrets: ReadonlySet<string>): ReadonlySet<string> {
+  const hidden = { config: hideSecrets(config, secrets), now: runTime };
+  try {
+    const { type, client_id: id } = authenticatorOf(stream, hidden) ?? {};
+    const value = type === 'OAuthAuthenticator' ? evaluateText(textOf(id), hidden) : undefined;
+    return new Set([...secrets].filter((name) => !(value instanceof Ref) || value.path[0] !== name));
+  } catch (error) {
+    if (!(error instanceof Untranslatable)) throw error;
+    return secrets;
+  }
+}
+
 /** Refs in the place of secrets. */
 function hideSecrets(config: unknown, secrets: ReadonlySet<string>): unknown {
   if (!isPlain(config)) return config;
@@ -143,7 +157,7 @@ function componentReasons(stream: Plain): readonly string[] {
   const reasons: string[] = [];
   if (stream.type === 'DynamicDeclarativeStream') return ['streams that are found at run time'];
   const retriever = stream.retriever as Plain | undefined;
-  if (retriever?.type === 'AsyncRetriever') return [notBuilt.jobs];
+  if (retriever?.type === 'AsyncRetriever') return [...customPartsOf(retriever), notBuilt.jobs];
   const selector = partOf(retriever, 'record_selector');
   const requester = partOf(retriever, 'requester');
   const paginator = partOf(retriever, 'paginator');
@@ -178,6 +192,20 @@ function componentReasons(stream: Plain): readonly string[] {
   )
     reasons.push('fields that are requested in groups (QueryProperties)');
   return reasons;
+}
+
+/** The parts in Python of a retriever of reports of jobs. */
+function customPartsOf(retriever: Plain): readonly string[] {
+  const requesters = ['creation_requester', 'polling_requester', 'download_target_requester', 'download_requester'];
+  const parts = [
+    ...requesters.flatMap((name) => [partOf(retriever, name), partOf(retriever, name).authenticator]),
+    ...['status_extractor', 'download_target_extractor', 'download_extractor', 'download_decoder', 'decoder'].map(
+      (name) => retriever[name],
+    ),
+    partOf(retriever, 'download_decoder').decoder,
+  ];
+  const names = new Set(parts.map(customName).filter((name) => name !== undefined));
+  return [...names].map((name) => `custom Python component: ${name}`);
 }
 
 // One stream
@@ -241,8 +269,12 @@ function runScope(stream: Plain, partition: Partition, period: Period | undefine
     partition.kind === 'parent'
       ? partition.extra.map((path) => [path.join('.'), new Ref('also', [alsoName(path)])])
       : [];
-  const own =
-    partition.kind === 'none' ? {} : { [partition.field]: new Ref('parent'), parent_slice: new Ref('grandparent') };
+  const own = {
+    ...fixedValuesOf(stream),
+    ...(partition.kind === 'none'
+      ? {}
+      : { [partition.field]: new Ref('parent'), parent_slice: new Ref('grandparent') }),
+  };
   const extra = Object.fromEntries(also) as Plain;
   const slice = { ...own, ...interval, extra_fields: extra };
   return {

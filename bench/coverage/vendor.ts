@@ -8,6 +8,7 @@ import { tokenResponse } from './vendor-auth.ts';
 import type { ManifestStream } from './manifest.ts';
 import {
   countedPagesOf,
+  fixedValuesOf,
   keyPathOf,
   injectedInto,
   type ManifestRequest,
@@ -266,7 +267,10 @@ function expectedRequest(
     [textOf(sync.partition_field_end ?? 'end_time')]: interval.end_time,
   };
   const extra = { extra_fields: partition.extra };
-  const own = router.kind === 'none' ? {} : { [router.field]: partition.value, parent_slice: {} };
+  const own = {
+    ...fixedValuesOf(stream),
+    ...(router.kind === 'none' ? {} : { [router.field]: partition.value, parent_slice: {} }),
+  };
   const scope: Scope = {
     ...base,
     stream_interval: bounds ?? {},

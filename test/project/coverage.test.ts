@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { type ManifestStream, streamsOf } from '../../bench/coverage/manifest.ts';
 import { findFailure, startVendors } from '../../bench/coverage/measure.ts';
-import { translate, type Translation } from '../../bench/coverage/translate.ts';
+import { withoutLists } from '../../bench/coverage/requests.ts';
+import { runTime, translate, type Translation } from '../../bench/coverage/translate.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const tickets = `
@@ -209,6 +210,10 @@ it.each([
   ],
   [single('      decoder: { type: XmlDecoder }'), ['responses of a XmlDecoder']],
   ['streams: [{ type: DeclarativeStream, retriever: { type: AsyncRetriever } }]', ['reports of jobs (not built)']],
+  [
+    'streams: [{ type: DeclarativeStream, retriever: { type: AsyncRetriever, download_decoder: { class_name: a.Lines } } }]',
+    ['custom Python component: Lines', 'reports of jobs (not built)'],
+  ],
 ])('names the reason why a stream is not described, %#', (manifest, reasons) => {
   expect(translate(lastOf(manifest)).reasons).toEqual(reasons);
 });
@@ -226,6 +231,53 @@ it.each([
   const { last: _last, ...rest } = ticketsSettings.exports[0]?.api ?? {};
   const changed = withApi(translated(tickets), 'last' in api ? { ...rest, ...api, last: undefined } : api);
   expect(await failureOf(tickets, changed)).toMatch(failure);
+});
+
+it('translates a stream that is cut by several lists to an export for each value of one of them', async () => {
+  const lists = ['[red, blue]', '[s, l]'].map(
+    (values, index) => `
+        - type: ListPartitionRouter
+          values: ${values}
+          cursor_field: list${index}
+          request_option: { type: RequestOption, inject_into: request_parameter, field_name: of${index} }`,
+  );
+  const requester = 'request_headers: { X-Both: "{{ stream_slice.list0 }}/{{ stream_partition.list1 }}" }';
+  const given = lastOf(single(`      partition_router:${lists.join('')}`, requester));
+  const parts = withoutLists(given.stream, { config: given.config, now: runTime });
+  await using vendors = await startVendors();
+  await using directory = await temporaryDirectory();
+  const exports = [];
+  for (const stream of parts) {
+    const outcome = translate({ ...given, stream });
+    if (!('translation' in outcome)) throw new Error(outcome.reasons.join());
+    exports.push(outcome.translation.settings.exports[0]);
+    const out = join(directory.path, 'run');
+    expect(await findFailure({ ...given, stream }, outcome.translation, { vendors, out })).toBeUndefined();
+  }
+  expect(exports).toMatchObject(
+    ['red', 'blue'].map((color) => ({
+      parents: { values: ['s', 'l'] },
+      api: { request: { query: { of0: color, of1: '{parent}' }, headers: { 'X-Both': `${color}/{parent}` } } },
+    })),
+  );
+});
+
+it('has the ID of an OAuth client in the clear, in other headers too', async () => {
+  const oauth = [
+    'request_headers: { X-Client: "{{ config.client_id }}" }',
+    'authenticator: { type: OAuthAuthenticator, token_refresh_endpoint: "https://vendor.example/token"',
+    'grant_type: client_credentials',
+    'client_id: "{{ config.client_id }}"',
+    'client_secret: "{{ config.client_secret }}" }',
+  ].join(', ');
+  const secret = '{ type: string, airbyte_secret: true }';
+  const spec = `
+spec: { connection_specification: { properties: { client_id: ${secret}, client_secret: ${secret} } } }`;
+  const manifest = single('', oauth, spec);
+  expect(translated(manifest).settings.exports[0]?.api).toMatchObject({
+    request: { headers: { 'X-Client': 'a-client-id' } },
+  });
+  expect(await failureOf(manifest)).toBeUndefined();
 });
 
 it('does not count a description that takes an error document for the last page', async () => {
