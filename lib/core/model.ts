@@ -146,6 +146,8 @@ const requestSchema = z.object({
      * which the settings describe (docs/apis.md). The filter then has values for its requests.
      */
     pagination: z.optional(text),
+    /** Set if no request has a time: each run has everything. */
+    full: z.optional(z.literal(true)),
     /** Changes with everything that decides what is requested, what a page is, and how the next one is requested. */
     sha256,
     /** Changes with what selects reports: the description of requests, headers, and the public parts of credentials. */

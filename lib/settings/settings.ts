@@ -545,7 +545,7 @@ export function apiOfRequest(
   const result = job?.result && { request: job.result.request, at: job.result.at };
   const pages = { next, page: { format, reports: reportsIn(page), single }, filterUntil, result };
   return {
-    ...(pagination !== undefined && { pagination }),
+    ...(pagination !== undefined && { pagination, ...(!hasSince(api) && { full: true as const }) }),
     // The reports since a watermark do not depend on how runs end.
     sha256: checksumOf({ ...selection, ...pages, parents: parents && selectionOfParents(parents) }),
     // The watermark is not that of a value which is added.

@@ -15,6 +15,9 @@ SET VARIABLE addresses = coalesce(
   (SELECT list(getvariable('source') || '/' || manifest) FROM runs)
 );
 
+-- DuckDB holds a page twice for each thread, and takes memory for the largest one.
+SET VARIABLE largest = (SELECT greatest(max(bytes), 1048576) FROM pages);
+
 CREATE OR REPLACE TABLE reports AS
 SELECT sequence, run, page, unnest(
   CASE reportsAt.kind
@@ -29,7 +32,7 @@ SELECT sequence, run, page, unnest(
 FROM (
   SELECT filename AS address, row_number() OVER () AS place, json
   FROM read_json_objects(
-    getvariable('addresses'), format = 'unstructured', maximum_object_size = 268435456, filename = true
+    getvariable('addresses'), format = 'unstructured', maximum_object_size = getvariable('largest'), filename = true
   )
 )
 JOIN pages ON regexp_extract(address, '[^/]+/[^/]+/[^/]+/[^/]+$') = key

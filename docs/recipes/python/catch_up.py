@@ -77,6 +77,10 @@ class Bucket:
         return file
 
 
+def open_source(source):
+    return Bucket(source) if source.startswith("s3://") else Directory(source)
+
+
 def list_names(source, folder, prefix=""):
     try:
         return list(source.names(folder, prefix))
@@ -250,32 +254,38 @@ def reports_in(file, page, at, name):
         sys.exit(f"{name} cannot be parsed: {error}. Nothing of this run was stored.")
 
 
+def reports_on(source, run, page, at):
+    """The reports on a page, which is verified: the identity and the text of each."""
+    name = f"Page {page['page']} of run {run['run']}"
+    number = 0
+    with open_page(source, page) as file:
+        verify(file, page, name)
+        for number, (report, text) in enumerate(reports_in(file, page, at, name), start=1):
+            id = identity(report)
+            if not id:
+                sys.exit(
+                    f"Report {number} on page {page['page']} of run {run['run']} has no identity: {text[:200]}\n"
+                    "Change identity() in this program. Nothing of this run was stored."
+                )
+            yield id, text
+    if page["reports"] not in (None, number):
+        sys.exit(f"{name} has {number} reports instead of {page['reports']}. Nothing of this run was stored.")
+
+
 def store(db, source, export, run):
     """Stores each report by its identity, as of the newest run. Returns the number of reports in the pages."""
     pages = reports = 0
     for page, at in pages_of(source, run):
         pages += 1
-        name = f"Page {page['page']} of run {run['run']}"
-        number = 0
-        with open_page(source, page) as file:
-            verify(file, page, name)
-            for number, (report, text) in enumerate(reports_in(file, page, at, name), start=1):
-                id = identity(report)
-                if not id:
-                    sys.exit(
-                        f"Report {number} on page {page['page']} of run {run['run']} has no identity: {text[:200]}\n"
-                        "Change identity() in this program. Nothing of this run was stored."
-                    )
-                db.execute(
-                    "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (export, parent, id) DO UPDATE SET"
-                    " run = excluded.run, sequence = excluded.sequence, report = excluded.report"
-                    " WHERE excluded.sequence >= sequence",
-                    # A report may have several parents, each with a form of its own.
-                    (export, page.get("parent", ""), id, run["run"], run["sequence"], text),
-                )
-        if page["reports"] not in (None, number):
-            sys.exit(f"{name} has {number} reports instead of {page['reports']}. Nothing of this run was stored.")
-        reports += number
+        for id, text in reports_on(source, run, page, at):
+            reports += 1
+            db.execute(
+                "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (export, parent, id) DO UPDATE SET"
+                " run = excluded.run, sequence = excluded.sequence, report = excluded.report"
+                " WHERE excluded.sequence >= sequence",
+                # A report may have several parents, each with a form of its own.
+                (export, page.get("parent", ""), id, run["run"], run["sequence"], text),
+            )
     if pages != run["pages"]:
         sys.exit(f"{run['manifest']} has {pages} pages instead of {run['pages']}. Nothing of this run was stored.")
     return reports
@@ -304,8 +314,7 @@ if __name__ == "__main__":
     for name in ("source", "export", "database"):
         parser.add_argument(name, metavar=name.upper())
     args = parser.parse_args()
-    source = Bucket(args.source) if args.source.startswith("s3://") else Directory(args.source)
     try:
-        catch_up(source, args.export, args.database)
+        catch_up(open_source(args.source), args.export, args.database)
     except sqlite3.Error as error:
         sys.exit(f"{args.database}: {error}. If it is locked by another execution, start again after that one.")

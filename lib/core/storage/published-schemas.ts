@@ -70,6 +70,7 @@ export const manifestHeaderSchema = z.object({
         text,
         'Where responses have the next page, and what is there, for example `body cursor`. `counted`: pages are counted, so a removal and an addition that balance are not noticed.',
       ),
+      full: optional(z.literal(true), 'Only if no request has a time, so that each run has all reports.'),
       sha256: described(
         sha256,
         'The checksum of the description and of the headers. It has no secret, and changes with each of them.',
