@@ -106,6 +106,24 @@ describe('waiting', () => {
     expect(jobs.vendor.created()).toBe(1);
   });
 
+  it('is no longer if a wrong clock has recorded when the job was created, and is polled next', async () => {
+    const end = endingAt('after the job is recorded', 2);
+    const change = (api: Description): Description => {
+      const { poll, ...job } = api.job as Job;
+      return { ...api, job: { ...job, poll: poll && { ...poll, within: 'PT5M' } } };
+    };
+    await using jobs = await startJobs(walked, { bench: { crash: end.crash }, change });
+    const hour = 3_600_000;
+    jobs.bench.advance(9 * hour);
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.bench.advance(-9 * hour);
+    jobs.vendor.world.waits = Number.POSITIVE_INFINITY;
+    // `within` counts from the first poll: the job seems to be created in the future.
+    expect(failed(await jobs.bench.start()).message).toMatch(/^Report job 7f3a-1 has the status InProgress 5 minutes/);
+    expect(jobs.bench.slept.reduce((sum, ms) => sum + ms)).toBeLessThan(hour);
+  });
+
   it('is for as long as the service asks, if that is longer', async () => {
     await using jobs = await startJobs(listed);
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });

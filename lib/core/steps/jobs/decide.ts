@@ -13,6 +13,8 @@ import { epochMsOf, instantOf } from '../../timestamps.ts';
 const creationMs = 600_000;
 /** After so many requests without a response, each of which may have created a job, the run fails. */
 const maxUnanswered = 6;
+/** The longest interval of polls, and the longest Retry-After of one. */
+const maxPollWaitMs = 3_600_000;
 /** A service may not know its own job for a moment. */
 const unknownMs = 300_000;
 
@@ -39,7 +41,7 @@ export function nextStep(recorded: JobRecord | undefined, facts: JobFacts): JobD
     case 'creating':
       return afterRequest(record, facts);
     case 'waiting':
-      return pollAt !== undefined && facts.now < epochMsOf(pollAt)
+      return pollAt !== undefined && isAhead(pollAt, facts)
         ? { kind: 'wait', until: pollAt }
         : { kind: 'poll', record, id };
     case 'done':
@@ -50,6 +52,10 @@ export function nextStep(recorded: JobRecord | undefined, facts: JobFacts): JobD
         : { kind: 'poll', record, id };
   }
 }
+
+/** A time that is farther ahead was written by a wrong clock. Polling too early costs a request. */
+const isAhead = (pollAt: Instant, { now }: Pick<JobFacts, 'now'>): boolean =>
+  now < epochMsOf(pollAt) && epochMsOf(pollAt) <= now + maxPollWaitMs;
 
 /** The request that creates the job had no response, or another process is sending it. */
 function afterRequest({ createdAt, unanswered, execution }: JobRecord, facts: JobFacts): JobDecision {
@@ -80,11 +86,14 @@ export type AfterPoll =
 export function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts): AfterPoll {
   const { everyMs = 0, withinMs = 0 } = facts.rules.poll ?? {};
   const now = instantOf(facts.now);
-  const ageMs = facts.now - epochMsOf(before.createdAt);
+  // A time in the future was written by a wrong clock.
+  const createdAt = facts.now < epochMsOf(before.createdAt) ? now : before.createdAt;
+  const ageMs = facts.now - epochMsOf(createdAt);
   const wasGivenUp = before.phase === 'failed';
   const isUnknown = polled.kind === 'unknown';
   const statusSince = polled.status === before.status ? (before.statusSince ?? now) : now;
-  const record = { ...before, execution: facts.execution, status: polled.status, statusSince, failure: undefined };
+  const { execution } = facts;
+  const record = { ...before, createdAt, execution, status: polled.status, statusSince, failure: undefined };
   if (polled.kind === 'done') return { kind: 'ready', record: { ...record, phase: 'done', resultId: polled.resultId } };
   if (polled.kind === 'empty') return { kind: 'empty' };
   if (wasGivenUp) return { kind: 'create' };
