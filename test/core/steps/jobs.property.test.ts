@@ -13,9 +13,12 @@ import type {
   ReportService,
   StepDependencies,
 } from '../../../lib/core/ports.ts';
+import { byStep } from '../../../lib/core/state-machine/definition.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { aFetchedPage, respondWith } from '../../support/builders.ts';
 import { anExportBench, type Bench, manifestsOf, reportIdsOf } from '../../support/export/export-bench.ts';
+import { execute, type ExecutionResult, stepFunctions } from '../../support/export/function-machine.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, it } from '../../support/property.ts';
 
 const minute = 60_000;
@@ -272,5 +275,61 @@ describe('the histories find a protocol', () => {
       found = await violationsIn({ seed, isSliced: seed % 2 === 0 }, breakIt);
     }
     expect(found).not.toEqual([]);
+  });
+});
+
+/** What AWS bills: list prices of us-east-1, for functions with 512 MB on arm64. */
+const prices = { transition: 0.025 / 1_000, invocation: 0.2 / 1_000_000, second: 0.5 * 0.0000133334 };
+
+describe('a report job that takes three hours', () => {
+  it.each([
+    { everyMs: 30_000, transitions: 1_073, invocations: 358, seconds: 178, cost: '0.028' },
+    { everyMs: 5 * minute, transitions: 116, invocations: 39, seconds: 19, cost: '0.003' },
+  ])('costs little if it is polled every $everyMs ms', async ({ everyMs, ...expected }) => {
+    const requestMs = 500;
+    const bench = anExportBench({
+      reports: someReports(2),
+      limits: { maxConsecutiveWaits: 0 },
+      definition: { job: { poll: { everyMs, withinMs: 6 * hour } } },
+    });
+    const { deps } = bench;
+    const { now } = deps.runtime;
+    const doneAt = now() + 3 * hour;
+    const jobs: JobService = {
+      async create({ beforeSend }) {
+        await beforeSend?.();
+        bench.advance(requestMs);
+        return { kind: 'created', id: '7f3a', serviceTime: null };
+      },
+      async poll() {
+        bench.advance(requestMs);
+        return now() < doneAt ? { kind: 'waiting', status: 'RUNNING' } : { kind: 'done', status: 'DONE' };
+      },
+    };
+    Object.assign(deps, { service: { ...deps.service, jobs } });
+    let [ms, invocations] = [0, 0];
+    const steps = stepFunctions(deps);
+    const functions = byStep((step) => async (...called: Parameters<(typeof steps)[typeof step]>) => {
+      const begunAt = now();
+      const outcome = await steps[step](...called);
+      invocations += 1;
+      ms += now() - begunAt;
+      const { waitSeconds = 0 } = outcome as { readonly waitSeconds?: number };
+      bench.advance(waitSeconds * 1_000);
+      return outcome;
+    });
+    const states: string[] = [];
+    for (let next: ExecutionResult['next'] = { name: 'first', input: {} }; next !== undefined;) {
+      const execution: ExecutionResult = await execute(functions, next);
+      expect(execution.status).toBe('succeeded');
+      states.push(...execution.states);
+      next = execution.next;
+    }
+    expect(manifestsOf(bench)).toHaveLength(1);
+    const seconds = ms / 1_000;
+    const cost = states.length * prices.transition + invocations * prices.invocation + seconds * prices.second;
+    expect({ transitions: states.length, invocations, seconds: Math.round(seconds), cost: cost.toFixed(3) }).toEqual(
+      expected,
+    );
   });
 });

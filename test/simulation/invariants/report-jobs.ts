@@ -40,7 +40,9 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
   const add = (counts: Map<string, number>, { id }: Process) => counts.set(id, (counts.get(id) ?? 0) + 1);
   const keyOf = ({ payload }: Process, { id, process }: ReportJob) => `${payload.execution} ${process.id} ${id}`;
 
-  const isDisturbed = ({ id }: Process) => world.injectedFaults.some(({ site }) => site.includes(id));
+  /** What becomes of a job, or what a poll says, does not keep a process from what it has to do. */
+  const isDisturbed = ({ id }: Process) =>
+    world.injectedFaults.some(({ kind, site }) => !kind.startsWith('job-') && site.includes(id));
 
   /** Why a job is ordered, although the chain has had one. Undefined: for no reason. */
   function reasonFor(observed: ObservedExport, sk: string, before: JobItem, process: Process): string | undefined {

@@ -786,7 +786,9 @@ export const mutants: readonly Mutant[] = [
       try {
         return await fetch(request, options);
       } catch (error) {
-        if (!isExportError(error, 'CursorRejectedError') || request.job === undefined) throw error;
+        const isOther =
+          !isExportError(error) || error.retryAfterSeconds !== undefined || error.parkSeconds !== undefined;
+        if (isOther || request.job === undefined) throw error;
         throw new ExportError(error.name, `${error.message} (/results/${request.job}/part-1)`);
       }
     }),

@@ -138,7 +138,8 @@ const weights: Partial<FaultRates> = {
   'job-stays': 3,
   'job-expires': 6,
   'job-unknown': 6,
-  'job-result-reordered': 8,
+  'job-status-unnamed': 3,
+  'job-result-reordered': 20,
   // Only in histories of days.
   'manual-abandon': 0,
 };
