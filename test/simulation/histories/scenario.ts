@@ -281,7 +281,7 @@ function addJob(
   }: { readonly api: DescribedApi; readonly jobForm: JobForm; readonly hasUpperBound: boolean },
 ): ExportScenario {
   const rng = createRng(seed, `report jobs of ${input.name}`);
-  const described = jobDescription(jobForm, api, hasUpperBound, rng.pick(['PT5S', 'PT30S', 'PT3M']));
+  const described = jobDescription(jobForm, api, hasUpperBound, rng.pick(['PT5S', 'PT20S']));
   return {
     ...rest,
     jobForm,

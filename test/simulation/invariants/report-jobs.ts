@@ -92,7 +92,9 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         if (!recorded.has(`${exportName} ${job.id}`))
           world.violate('a report job is polled only once its ID is recorded', `${job.id} by ${process.id}`);
         const before = unnamed.get(keyOf(process, job));
-        if (before === undefined || before.process.id === process.id || isDisturbed(before.process)) return;
+        // An earlier process may be late.
+        const isLater = before !== undefined && process.startedAt >= before.at;
+        if (!isLater || isDisturbed(before.process)) return;
         const wasRedriven = (findExecution(process.payload.execution)?.redrivenAt ?? 0) >= before.at;
         if (!wasRedriven) {
           const details = `${job.id} by ${process.id} after ${before.process.id}`;

@@ -92,6 +92,7 @@ export const faultKinds = [
   'job-unknown',
   'job-status-unnamed',
   'job-result-reordered',
+  'job-slow',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -140,6 +141,7 @@ const weights: Partial<FaultRates> = {
   'job-unknown': 6,
   'job-status-unnamed': 3,
   'job-result-reordered': 20,
+  'job-slow': 30,
   // Only in histories of days.
   'manual-abandon': 0,
 };

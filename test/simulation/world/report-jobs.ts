@@ -135,7 +135,9 @@ export function createReportJobs({ world, form, checks, now, matching, pageSize 
       { length: Math.max(1, Math.ceil(reports.length / pageSize)) },
       (_, at) => `part-${at + 1}`,
     );
-    const doneAt = now() + rng.pick([0, rng.between(0, 2), rng.between(0, 12)]) * minute;
+    // Only during the faults: a run whose slices all wait may take longer than the time between two starts.
+    const isSlow = world.injectFault('job-slow', site);
+    const doneAt = now() + (isSlow ? rng.pick([1, 4, 12]) * rng.next() * minute : 0);
     const job: ReportJob = {
       id: `job-${jobs.size + 1}`,
       since,
