@@ -87,7 +87,7 @@ function start(name: string): ChildProcess {
   return child;
 }
 
-/** Exports the children, killed every `killEveryMs` and once while the run is being published. */
+/** Exports the children, killed every `killEveryMs`, whatever they do, and once as soon as the run is being published. */
 async function exportKilled(deletes: boolean): Promise<string> {
   const startedAt = performance.now();
   let kills = 0;
@@ -118,7 +118,7 @@ async function exportKilled(deletes: boolean): Promise<string> {
         hasDeleted = true;
       }
       const isFinishing = firstRequest !== undefined && Date.now() - lastRequest > 3_000;
-      const isDue = Date.now() - spawnedAt > killEveryMs && Date.now() - lastRequest < 2_000;
+      const isDue = Date.now() - spawnedAt > killEveryMs;
       if (isFinishing && !isKilledInFinish) isKilledInFinish = isOver = true;
       else isOver = isDue;
       if (isDue && !seenStatus) {
