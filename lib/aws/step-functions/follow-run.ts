@@ -3,6 +3,7 @@
  * time, and it survives a temporary outage of AWS's APIs, while the run continues.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
 import { isServerError, isThrottlingError, isTransientError } from '@smithy/core/retry';
 import * as z from 'zod/mini';
@@ -44,7 +45,7 @@ export interface SeenRun extends Pick<Run, 'export' | 'run' | 'since' | 'until' 
 }
 
 export interface FollowOptions {
-  /** Receives the run each time it is another one, or has more pages. */
+  /** Receives the run each time it is another one, or has more pages or other slices. */
   readonly onProgress: (run: SeenRun) => void;
   /** Receives other messages for the operator. */
   readonly notify: (text: string) => void;
@@ -156,7 +157,8 @@ interface FollowedRun {
 }
 
 /**
- * The run, if it is another one than when it was last read, or has more pages. A run that starts over is another one.
+ * The run, if it is another one than when it was last read, has more pages, or other slices: those of parents are known
+ * once they are planned, and some have no page. A run that starts over is another one.
  */
 async function readRun(log: PageLog, run: Run, followed: FollowedRun): Promise<SeenRun | undefined> {
   const before = followed.seen?.run === run.run ? followed.seen : undefined;
@@ -166,7 +168,8 @@ async function readRun(log: PageLog, run: Run, followed: FollowedRun): Promise<S
   const about = { export: run.export, run: run.run, since, until, bounded, isResumed };
   const seen = { ...about, slices: run.slices && progress.counts, ...progress.totals };
   followed.seen = seen;
-  return before === undefined || seen.pages > before.pages ? seen : undefined;
+  if (before === undefined || seen.pages > before.pages) return seen;
+  return isDeepStrictEqual(seen.slices, before.slices) ? undefined : seen;
 }
 
 /** The outputs with which the state machine succeeds, besides that of a completed run. */

@@ -3,6 +3,7 @@
  * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import type { SeenRun } from '../../aws/step-functions/follow-run.ts';
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
@@ -60,7 +61,8 @@ export function createProgressDisplay(
           run.from = { ...(isResumed ? seen : { ...seen, ...zeroTotals }), at: now() };
         }
         const pagesBefore = !isOther ? before.pages : isResumed ? seen.pages : 0;
-        if (seen.pages > pagesBefore) showPages();
+        const haveSlicesChanged = !isOther && !isDeepStrictEqual(seen.slices, before.slices);
+        if (seen.pages > pagesBefore || haveSlicesChanged) showPages();
       },
       emit(event: ExportEvent) {
         run.observed = observe(run.observed, event);

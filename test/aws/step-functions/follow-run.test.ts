@@ -12,7 +12,15 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type ExportState, type Run } from '../../../lib/core/model.ts';
 
-import { aCompletion, aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../support/builders.ts';
+import {
+  aCompletion,
+  anEndEntry,
+  aPageEntry,
+  anExportDefinition,
+  aRun,
+  aRunResult,
+  at,
+} from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
@@ -360,6 +368,23 @@ describe('following a run with slices', () => {
       [{ done: 1, count: 3 }, 2, 20, 200],
       [{ done: 2, count: 3 }, 3, 30, 300],
       [{ done: 2, count: 3 }, 4, 40, 400],
+    ]);
+  });
+
+  it('reports how many parents were planned, and those without pages', async () => {
+    const run = aFollowedRun();
+    const planned = { count: 3, parallel: 2 };
+    const missing = anEndEntry(aPageEntry({ export: 'nightly', run: id, ...inSlice(1) }), { page: 1, reason: 'gone' });
+    await run.follow([
+      () => run.claim(),
+      () => run.claim({ slices: planned }),
+      async () => void (await run.log.append(missing)),
+      () => run.end(first, result),
+    ]);
+    expect(run.seen.map((each) => each.slices)).toEqual([
+      undefined,
+      { done: 0, count: 3, parents: { gone: 0, skipped: 0 } },
+      { done: 1, count: 3, parents: { gone: 1, skipped: 0 } },
     ]);
   });
 });

@@ -123,6 +123,10 @@ describe('the progress of a run', () => {
       `Run ${fresh}: exporting "daily" since 2026-11-20T02:00:00Z`,
       'Page 1 · 10 reports · 1 kB',
     ]);
+    const parents = aDisplay();
+    parents.onProgress(seen);
+    parents.onProgress({ ...seen, slices: { done: 0, count: 12, parents: { gone: 0, skipped: 0 } } });
+    expect(parents.lines()[1]).toMatch(/^0 of 12 parents · 0 pages/);
     const resumed = aDisplay();
     resumed.onProgress({ ...seen, isResumed: true, pages: 145 });
     expect(resumed.lines()).toEqual([`Resuming run ${run} after page 145 (since 2026-11-20T02:00:00Z)`]);
