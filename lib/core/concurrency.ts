@@ -1,4 +1,4 @@
-/** Limits how many asynchronous operations are in progress at the same time. */
+/** Limits how many asynchronous operations are in progress at the same time, and shares them. */
 
 /** How many small reads of a store are in progress at the same time. */
 export const concurrentReads = 16;
@@ -75,3 +75,24 @@ export const settled = (operation: (callback: (error: Error | null) => void) => 
   new Promise((resolve, reject) => {
     operation((error) => (error === null ? resolve() : reject(error)));
   });
+
+/**
+ * Shares the runs of `operation` among concurrent calls. Each call resolves or rejects with a run that begins after the
+ * call, so one run does for all calls during the previous one.
+ */
+export function sharedRuns(operation: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  const begin = (): Promise<void> => {
+    next = undefined;
+    const begun = operation().finally(() => {
+      if (running === begun) running = undefined;
+    });
+    running = begun;
+    return begun;
+  };
+  return () => {
+    next ??= running?.then(begin, begin);
+    return next ?? begin();
+  };
+}

@@ -22,6 +22,7 @@ import { existsSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Digest } from '../core/storage/spool.ts';
+import { sharedRuns } from '../core/concurrency.ts';
 import { codeOf, ExportError, objectConflict } from '../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../core/model.ts';
 import type { PageStore, StoreReader } from '../core/ports.ts';
@@ -113,17 +114,24 @@ function foldersIn(base: string) {
     created.add(directory);
     return directory;
   };
+  const syncs = new Map<string, () => Promise<void>>();
   return {
     base,
     incoming,
     ensureDirectory,
+    /** Makes the names in `directory` survive a power loss. One sync covers the pages of all chains that wait for it. */
+    async syncDirectory(directory: string): Promise<void> {
+      const sync = syncs.get(directory) ?? sharedRuns(() => fsyncDirectory(directory));
+      syncs.set(directory, sync);
+      await sync();
+    },
     createIncomingFile: async () => createSpoolFile(await ensureDirectory(incoming)),
     pathOf: (key: string): string => join(base, ...visibleSegments(key)),
   };
 }
 
 function pagesIn(
-  { incoming, ensureDirectory, pathOf }: Folders,
+  { incoming, ensureDirectory, syncDirectory, pathOf }: Folders,
   state: StateFile,
   compress: Compress | undefined,
 ): Pick<PageStore, 'find' | 'spool'> {
@@ -137,7 +145,7 @@ function pagesIn(
       const path = pathOf(key);
       const page = await readPage(path, key);
       // Its writer may have been killed between 3 and 4, and the caller relies on the page from now on.
-      if (page !== undefined) await fsyncDirectory(dirname(path));
+      if (page !== undefined) await syncDirectory(dirname(path));
       return page;
     },
 
@@ -159,7 +167,7 @@ function pagesIn(
           await ensureDirectory(dirname(path));
           const [addedMetadata] = await Promise.all([pageMetadata.add(metadata), file.synced()]);
           const linkedPage = linkIfAbsent(file.path, path);
-          await fsyncDirectory(dirname(path));
+          await syncDirectory(dirname(path));
 
           const visible = addedMetadata && linkedPage ? { ...metadata, revision } : await readPage(path, key);
           if (visible === undefined) throw objectConflict(key, 'it is a dangling symbolic link');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { mapConcurrently } from '../../lib/core/concurrency.ts';
+import { mapConcurrently, sharedRuns } from '../../lib/core/concurrency.ts';
 
 const aMoment = () => new Promise((resolve) => setTimeout(resolve, 1));
 
@@ -49,5 +49,50 @@ describe('mapConcurrently', () => {
 
   it('has nothing to do without items', async () => {
     expect(await mapConcurrently([], 8, () => Promise.reject(new Error('never')))).toEqual([]);
+  });
+});
+
+describe('sharedRuns', () => {
+  function anOperation() {
+    const runs: PromiseWithResolvers<void>[] = [];
+    const call = sharedRuns(() => {
+      const run = Promise.withResolvers<void>();
+      runs.push(run);
+      return run.promise;
+    });
+    return { call, runs };
+  }
+
+  it('answers each call by a run that begins after it, and the calls during a run by one', async () => {
+    const { call, runs } = anOperation();
+    const ended: string[] = [];
+    const callAs = async (name: string) => void (await call().then(() => ended.push(name)));
+    const calls = [callAs('first'), callAs('second'), callAs('third')];
+    expect(runs).toHaveLength(1);
+    runs[0]?.resolve();
+    await aMoment();
+    expect(ended).toEqual(['first']);
+    expect(runs).toHaveLength(2);
+    calls.push(callAs('fourth'));
+    runs[1]?.resolve();
+    await aMoment();
+    expect(ended).toEqual(['first', 'second', 'third']);
+    runs[2]?.resolve();
+    await Promise.all(calls);
+    void callAs('fifth');
+    expect(runs).toHaveLength(4);
+  });
+
+  it('rejects the calls that share a run that fails, and no others', async () => {
+    const { call, runs } = anOperation();
+    const calls = Promise.allSettled([call(), call(), call()]);
+    runs[0]?.reject(new Error('the first run failed'));
+    await aMoment();
+    const later = call();
+    runs[1]?.resolve();
+    await aMoment();
+    runs[2]?.resolve();
+    expect((await calls).map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
+    await later;
   });
 });

@@ -248,6 +248,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     },
     /** Cancels what is in flight, and waits until nothing is. */
     async cancel(): Promise<void> {
+      if (inFlight.length === 0) return;
       cancellation.abort(new Error('The page is no longer needed'));
       for (const { response, owned, spool } of inFlight.splice(0)) {
         await Promise.allSettled([response, owned]);

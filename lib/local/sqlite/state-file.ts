@@ -11,7 +11,7 @@
 import { closeSync, existsSync, fdatasync, globSync, openSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { settled } from '../../core/concurrency.ts';
+import { settled, sharedRuns } from '../../core/concurrency.ts';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import { createDirectoryDurably, fileSystemError, fsyncDirectorySync, isFilePresent } from '../durable-fs.ts';
@@ -236,16 +236,18 @@ function walOf(database: DatabaseSync, file: string): Pick<Writer, 'syncWal' | '
     descriptor ??= openSync(wal, 'r+');
     return descriptor;
   };
+  const syncWal = async () => {
+    try {
+      const opened = openOnce();
+      // Content and length, not file times: SQLite overwrites the file in place, and seldom changes its length.
+      await settled((done) => fdatasync(opened, done));
+    } catch (cause) {
+      throw isExportError(cause) ? cause : fileSystemError('sync', wal, cause);
+    }
+  };
   return {
-    async syncWal() {
-      try {
-        const opened = openOnce();
-        // Content and length, not file times: SQLite overwrites the file in place, and seldom changes its length.
-        await settled((done) => fdatasync(opened, done));
-      } catch (cause) {
-        throw isExportError(cause) ? cause : fileSystemError('sync', wal, cause);
-      }
-    },
+    // One sync covers the commits of all chains that wait for it.
+    syncWal: sharedRuns(syncWal),
     closeWal() {
       if (descriptor !== undefined) closeSync(descriptor);
       descriptor = undefined;
