@@ -120,7 +120,7 @@ function foldersIn(base: string) {
     incoming,
     ensureDirectory,
     /** Makes the names in `directory` survive a power loss. One sync covers the pages of all chains that wait for it. */
-    async syncDirectory(directory: string): Promise<void> {
+    syncDirectory: async (directory: string): Promise<void> => {
       const sync = syncs.get(directory) ?? sharedRuns(() => fsyncDirectory(directory));
       syncs.set(directory, sync);
       await sync();

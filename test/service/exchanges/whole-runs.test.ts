@@ -1,12 +1,15 @@
 /** Whole runs over described APIs: nights without reports, descriptions that are corrected, and waits. */
 
-import { describe, expect, it } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { describeApi } from '../../../lib/service/api/description.ts';
 import { formatOf } from '../../../lib/service/api/page.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { anExportRequest } from '../../support/builders.ts';
 import { anExportBench, type Bench, completed, failed } from '../../support/export/export-bench.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess } from '../../support/process/command-line.ts';
 import { describedWith } from '../../support/service/exchanges.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor } from '../../support/service/service-client.ts';
@@ -259,4 +262,61 @@ it('sends nothing to another host that the links of an API name, and keeps its o
   expect(completed(await bench.start())).toMatchObject({ pages: 3, reports: 3 });
   expect(targets).toEqual(['/logs?kind=a&limit=1', '/logs?kind=a&page=2&limit=2', '/logs?kind=a&page=3&limit=2']);
   expect(other.requests).toEqual([]);
+});
+
+describe('the children of a counted list', () => {
+  /** A list of projects, two of them a page, of which the first is deleted meanwhile, and a task of each. */
+  async function aCountedList(next: object, query: Record<string, string>, list: object = {}) {
+    const out = await aDirectory();
+    const projects = ['a', 'b', 'c', 'd', 'e'];
+    const requested: string[] = [];
+    const server = await startRawServer((socket, { target }) => {
+      const { pathname, searchParams } = new URL(target, 'http://localhost');
+      const offset = Number(searchParams.get('offset') ?? 0);
+      requested.push(pathname === '/projects' ? `${offset}` : pathname);
+      const items = pathname === '/projects' ? projects.slice(offset, offset + 2) : ['task'];
+      const body = JSON.stringify({ total: projects.length, items: items.map((id) => ({ id })) });
+      if (requested.length === 1) projects.splice(0, 1);
+      socket.end(rawResponse({ headers: { 'content-type': 'application/json' }, body }));
+    });
+    onTestFinished(server[Symbol.asyncDispose]);
+    const from = { from: 'count', to: { query: 'offset' }, first: 0, step: 'reports', ...next };
+    const api = { auth: { kind: 'none' }, page: { format: 'json', reports: '/items/*' } };
+    const ofTasks = { request: { path: '/projects/{parent}/tasks' }, next: { from: 'none' } };
+    const exports = [
+      { name: 'projects', ...list, api: { request: { path: '/projects', query }, next: from } },
+      { name: 'tasks', parents: { export: 'projects', id: '/id' }, api: ofTasks },
+    ];
+    const settings = join(out, 'settings.json');
+    writeFileSync(settings, JSON.stringify({ services: { acme: { baseUrl: server.url, api } }, exports }));
+    const run = async (...args: string[]) => {
+      const ended = await runInProcess(['local', ...args, '--settings', settings, '--out', out, '--json'], {});
+      expect(ended.status, ended.stderr).toBe(0);
+      return jsonOf(ended);
+    };
+    const parentsOf = async (manifest: string | null) =>
+      (await readManifest(manifest ?? '')).pages.map(({ parent }) => parent);
+    return { requested, run, parentsOf };
+  }
+
+  it('are those of the pass that another one has confirmed, without a total', async () => {
+    const { requested, run, parentsOf } = await aCountedList({ proof: 'twice', by: '/id' }, {});
+    await run('projects');
+    // Page 1 of the first pass has a project that the second page does not follow any more.
+    expect(requested).toEqual(['0', '2', '4', '0', '2', '4', '0', '2', '4']);
+    const { manifest } = await run('tasks');
+    expect(await parentsOf(manifest)).toEqual(['b', 'c', 'd', 'e']);
+  });
+
+  it('are exported for one run at a time with a total, as its runs list a period', async () => {
+    const since = { initial: '2026-11-01T00:00:00Z', lag: 'PT1H' };
+    const dates = { from: '{since}', to: '{until}' };
+    const { requested, run, parentsOf } = await aCountedList({ total: '/total' }, dates, { since });
+    const { run: runOfProjects } = await run('projects');
+    expect(requested).toEqual(['0', '2', '0', '2', '4']);
+    const skipped = await run('tasks');
+    expect(skipped).toMatchObject({ status: 'skipped', reason: expect.stringContaining('with --parents RUN') });
+    const { manifest } = await run('tasks', '--parents', String(runOfProjects));
+    expect(await parentsOf(manifest)).toEqual(['b', 'c', 'd', 'e']);
+  });
 });
