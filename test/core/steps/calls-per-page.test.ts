@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest';
 import type { RunLimits } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
-import { anExportBench } from '../../support/export/export-bench.ts';
+import { aFetchedPage } from '../../support/builders.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
 type Calls = Record<string, number>;
@@ -25,8 +26,10 @@ function counted<Port extends object>(name: string, port: Port, calls: Calls): P
 }
 
 /** The calls of a whole run of `pages` pages, from BeginRun to the published manifest. */
-async function callsOfRun(pages: number, limits: Partial<RunLimits>): Promise<Calls> {
-  const bench = anExportBench({ reports: someReports(pages), size: 1, limits });
+const callsOfRun = async (pages: number, limits: Partial<RunLimits>): Promise<Calls> =>
+  await callsOf(anExportBench({ reports: someReports(pages), size: 1, limits }), pages);
+
+async function callsOf(bench: Bench, pages: number): Promise<Calls> {
   const calls: Calls = {};
   const deps: StepDependencies = {
     ...bench.deps,
@@ -39,8 +42,18 @@ async function callsOfRun(pages: number, limits: Partial<RunLimits>): Promise<Ca
   return calls;
 }
 
-async function callsOfOnePage(limits: Partial<RunLimits>): Promise<Calls> {
-  const [fewer, more] = await Promise.all([callsOfRun(6, limits), callsOfRun(7, limits)]);
+/** The calls of a run of parents with a page each. */
+async function callsOfParents(count: number): Promise<Calls> {
+  const values = Array.from({ length: count }, (_, index) => `p${index}`);
+  const definition = { parents: { values }, slicing: { parallel: 16 } };
+  const page = aFetchedPage({ body: '<reports><report/></reports>', reports: 1, nextCursor: null });
+  return await callsOf(anExportBench({ script: () => page, definition }), count);
+}
+
+const callsOfOnePage = async (limits: Partial<RunLimits>): Promise<Calls> =>
+  differenceOf(await callsOfRun(6, limits), await callsOfRun(7, limits));
+
+function differenceOf(fewer: Calls, more: Calls): Calls {
   const difference = Object.keys(more).map((call) => [call, (more[call] ?? 0) - (fewer[call] ?? 0)] as const);
   return Object.fromEntries(difference.filter(([, count]) => count !== 0));
 }
@@ -75,5 +88,15 @@ it('a run with one slice reads and records nothing about slices', async () => {
     last: 2,
     entries: 2,
     states: 3,
+  });
+});
+
+// docs/costs.md counts on it.
+it('one more parent with one page costs the calls of a page, and no other', async () => {
+  expect(differenceOf(await callsOfParents(400), await callsOfParents(401))).toEqual({
+    'service.fetch': 1,
+    'store.spool': 1,
+    'log.append': 1,
+    'log.exportState': 1,
   });
 });

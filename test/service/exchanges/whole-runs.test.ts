@@ -291,7 +291,7 @@ describe('the children of a counted list', () => {
     writeFileSync(settings, JSON.stringify({ services: { acme: { baseUrl: server.url, api } }, exports }));
     const run = async (...args: string[]) => {
       const ended = await runInProcess(['local', ...args, '--settings', settings, '--out', out, '--json'], {});
-      expect(ended.status, ended.stderr).toBe(0);
+      expect(ended).toMatchObject({ status: 0 });
       return jsonOf(ended);
     };
     const parentsOf = async (manifest: string | null) =>
