@@ -87,7 +87,7 @@ function start(name: string): ChildProcess {
   return child;
 }
 
-/** Exports the children, killed every `killEveryMs`, whatever they do, and once as soon as the run is being published. */
+/** Exports the children. They are killed every `killEveryMs`, and once as soon as the run is being published. */
 async function exportKilled(deletes: boolean): Promise<string> {
   const startedAt = performance.now();
   let kills = 0;

@@ -3,7 +3,7 @@
  * arguments may be
  * - `identity`: accepts no compressed responses;
  * - `stored`: compresses the pages that it stores;
- * - `slices`, with the bounds of a period, and how many slices of it are exported at the same time.
+ * - `slices`, with the bounds of a period, how many slices of it are exported at the same time, and their length.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import '../../lib/service/client/client.ts';
 import { deploymentOf } from '../harness/deployment.ts';
 import { startMeasurement } from '../harness/processes.ts';
 
-const [baseUrl = '', out = '', mode, since, until, parallel] = process.argv.slice(2);
+const [baseUrl = '', out = '', mode, since, until, parallel, slice] = process.argv.slice(2);
 const given = { baseUrl, compression: mode !== 'identity', filterUntil: mode === 'slices' ? 'date.lt' : undefined };
 const { service, exports } = deploymentOf(given, { name: 'reports' });
 const settings = {
@@ -26,7 +26,7 @@ const settings = {
   compression: mode === 'stored' ? ('gzip' as const) : undefined,
 };
 const request =
-  mode === 'slices' ? { since: since as Instant, until: until as Instant, parallel: Number(parallel) } : {};
+  mode === 'slices' ? { since: since as Instant, until: until as Instant, parallel: Number(parallel), slice } : {};
 const env = { BENCH_API_KEY: 'bench' };
 const silent = {
   follow: true,

@@ -65,7 +65,11 @@ export const compression = z.literal('gzip');
 const documentRoot = z.string() as unknown as z.ZodMiniType<DocumentRoot, string>;
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
-type Stored<Schema extends z.ZodMiniType> = Readonly<z.infer<Schema>>;
+type Stored<Schema extends z.core.$ZodType> = Readonly<z.infer<Schema>>;
+
+/** A schema with a parser of its own, which takes half as long: FinishRun parses each page entry of a run twice. */
+const compiledObject = <Shape extends z.core.$ZodShape>(shape: Shape): z.core.$ZodObject<Shape, z.core.$strip> =>
+  new z.core.$ZodObjectJIT({ type: 'object', shape }) as unknown as z.core.$ZodObject<Shape, z.core.$strip>;
 
 const nullUnlessCounted = 'null if they are not counted.';
 /** Fields of several public formats. */
@@ -637,7 +641,7 @@ export type Delays = Pick<PageEntry, keyof typeof delays>;
 /** Totals of the slice up to and including the page of an entry, so that its last entry has those of the slice. */
 const entryTotals = z.object({ reports: z.nullable(count), bytes: count });
 
-const pageEntrySchema = z.object({
+const pageEntrySchema = compiledObject({
   kind: z.literal('page'),
   ...metadataSchema.shape,
   ...delays,

@@ -119,7 +119,7 @@ function foldersIn(base: string) {
     base,
     incoming,
     ensureDirectory,
-    /** Makes the names in `directory` survive a power loss. One sync covers the pages of all chains that wait for it. */
+    /** Makes the names in `directory` survive a power loss. One sync covers all chains that wait for it. */
     syncDirectory: async (directory: string): Promise<void> => {
       const sync = syncs.get(directory) ?? sharedRuns(() => fsyncDirectory(directory));
       syncs.set(directory, sync);

@@ -109,8 +109,8 @@ export function pageLogIn(state: StateFile): PageLog {
     },
 
     async *runEntries({ export: exportName, run }, after = 0) {
-      for (const { slice, attempt, ...row } of rowsOfRun(state, { export: exportName, run }, after)) {
-        yield parseEntry({ export: exportName, run, slice, attempt: 0 - attempt }, row);
+      for (const row of rowsOfRun(state, { export: exportName, run }, after)) {
+        yield parseEntry({ export: exportName, run, slice: row.slice, attempt: 0 - row.attempt }, row);
       }
     },
 

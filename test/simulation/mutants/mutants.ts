@@ -673,6 +673,20 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'a run with a named since covers what it leaves out',
+    violates: 'a chain begins where its parent is covered',
+    firstSeed: 581,
+    faults: [
+      {
+        at: 'lib/core/parents/coverage.ts#storeCoverage',
+        replace:
+          (real: typeof storeCoverage): typeof storeCoverage =>
+          (store, run, facts) =>
+            real(store, run.parents?.coverage?.isSinceNamed ? { ...run, since: '1970-01-01T00:00:00Z' } : run, facts),
+      },
+    ],
+  },
+  {
     name: 'the coverage stays that of the run before, if a run is not published',
     violates: 'a chain begins where its parent is covered',
     faults: inWrites(
