@@ -66,11 +66,13 @@ export function deployWith(changed: Partial<Record<string, Omit<ExportProps, 'na
   });
 }
 
-/** The output of the stack's only service. */
-export function serviceOutput(outputs: Outputs): ServiceOutput {
-  const [text] = Object.entries(outputs).flatMap(([name, value]) => (name.endsWith(serviceOutputSuffix) ? value : []));
-  const output = readVersioned<ServiceOutput>(text);
-  if (output === undefined) throw new Error('The stack has no output of a service');
+/** The output of the service, or of the stack's only one. */
+export function serviceOutput(outputs: Outputs, service?: string): ServiceOutput {
+  const texts = Object.entries(outputs).flatMap(([name, value]) => (name.endsWith(serviceOutputSuffix) ? value : []));
+  const output = texts
+    .map((text) => readVersioned<ServiceOutput>(text))
+    .find((each) => service === undefined || each?.service === service);
+  if (output === undefined) throw new Error(`The stack has no output of ${service ?? 'a service'}`);
   return output;
 }
 

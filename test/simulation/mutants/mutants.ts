@@ -682,7 +682,7 @@ export const mutants: readonly Mutant[] = [
         replace:
           (real: typeof storeCoverage): typeof storeCoverage =>
           (store, run, facts) =>
-            real(store, run.parents?.coverage?.isSinceNamed ? { ...run, since: '1970-01-01T00:00:00Z' } : run, facts),
+            real(store, run.parents?.coverage?.isSinceNamed ? { ...run, since: instantOf(0) } : run, facts),
       },
     ],
   },
