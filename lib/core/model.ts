@@ -4,6 +4,9 @@
  */
 
 import * as z from 'zod/mini';
+import type * as core from 'zod/v4/core';
+// By its name, so that the bundles have no more of it.
+import { $ZodObjectJIT } from 'zod/v4/core';
 
 declare const brand: unique symbol;
 type Branded<Name extends string> = string & { readonly [brand]: Name };
@@ -65,11 +68,11 @@ export const compression = z.literal('gzip');
 const documentRoot = z.string() as unknown as z.ZodMiniType<DocumentRoot, string>;
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
-type Stored<Schema extends z.core.$ZodType> = Readonly<z.infer<Schema>>;
+type Stored<Schema extends core.$ZodType> = Readonly<z.infer<Schema>>;
 
 /** A schema with a parser of its own, which takes half as long: FinishRun parses each page entry of a run twice. */
-const compiledObject = <Shape extends z.core.$ZodShape>(shape: Shape): z.core.$ZodObject<Shape, z.core.$strip> =>
-  new z.core.$ZodObjectJIT({ type: 'object', shape }) as unknown as z.core.$ZodObject<Shape, z.core.$strip>;
+const compiledObject = <Shape extends core.$ZodShape>(shape: Shape): core.$ZodObject<Shape, core.$strip> =>
+  new $ZodObjectJIT({ type: 'object', shape }) as unknown as core.$ZodObject<Shape, core.$strip>;
 
 const nullUnlessCounted = 'null if they are not counted.';
 /** Fields of several public formats. */
