@@ -33,7 +33,6 @@ export const run: Run = {
   startedBy: execution,
   execution,
   executionNumber: 1,
-  cursorRestarts: 0,
 };
 
 /** The properties that only a run in slices has. */

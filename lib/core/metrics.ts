@@ -24,7 +24,7 @@ export const metricUnits = {
   SecondsWithoutReports: 'Seconds',
   /** Executions that failed, except starts that were refused. */
   RunsFailed: 'Count',
-  /** Runs, and slices of runs, that started over because the service rejected its own cursor. */
+  /** Times that a run, or a slice of it, started over because the service rejected its own cursor. */
   CursorRestarts: 'Count',
   /** Pages fetched, stored and logged. */
   PagesExported: 'Count',

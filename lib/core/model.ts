@@ -292,7 +292,7 @@ export interface RunLimits {
   readonly iterationsPerExecution: number;
   /** How many pages one invocation exports at most, while its time allows. */
   readonly pagesPerInvocation: number;
-  /** How often a run may start over because the service rejected its own cursor. */
+  /** How often a slice may start over after a start, because the service rejected its own cursor. */
   readonly maxCursorRestarts: number;
   /** A Retry-After of up to this many seconds is waited out inside the invocation, a longer one in the Wait state. */
   readonly maxInlineWaitSeconds: number;
@@ -328,17 +328,6 @@ const slicesSchema = z.object({
   zone: z.optional(text),
   /** How many are walked at the same time: that of the newest start. */
   parallel: ordinal,
-  /** The attempts of slices that have started over, by slice number. The others are in their first one. */
-  attempts: z.optional(z.record(text, ordinal)),
-  /**
-   * How often the service has rejected cursors of slices since the newest start, by slice number. More often than
-   * `maxCursorRestarts`: the next start begins the slice from its beginning.
-   */
-  restarts: z.optional(z.record(text, count)),
-  /** The newest completed passes of slices that need two, by slice number. */
-  passes: z.optional(z.record(text, passSchema)),
-  /** Increases when slices start over, so that what was recorded of the progress before no longer counts. Absent: 0. */
-  generation: z.optional(count),
 });
 
 /** The slices of a run, as it began. Every attempt sees the same ones. */
@@ -381,8 +370,19 @@ const runSchema = z.object({
   ...period,
   /** The export's lag when the run began. The watermark is set this far behind the clocks. */
   lagMs: count,
-  /** Absent: the run has one slice, from `since` to `until`. */
+  /** Absent: the run has one slice, from `since` to `until`. Its number is 1. */
   slices: z.optional(slicesSchema),
+  /** The attempts of slices that have started over, by slice number. The others are in their first one. */
+  attempts: z.optional(z.record(text, ordinal)),
+  /**
+   * How often slices have started over by themselves since the newest start, by slice number. More often than
+   * `maxCursorRestarts`: the next start begins the slice from its beginning.
+   */
+  restarts: z.optional(z.record(text, count)),
+  /** The newest completed passes of slices that need two, by slice number. */
+  passes: z.optional(z.record(text, passSchema)),
+  /** Increases when slices start over, so that what was recorded of the progress before no longer counts. Absent: 0. */
+  generation: z.optional(count),
   /** Only if the parents are reports of another export. The run has no slices until its plan is made. */
   parents: z.optional(parentsSchema),
   /** Set if each chain begins with a job, so that those who have no settings know it. */
@@ -400,11 +400,7 @@ const runSchema = z.object({
   /** Numbers the executions of the run, from 1. */
   executionNumber: ordinal,
   scheduledTime: z.optional(text),
-  /** How often this run started over because the service rejected its own cursor. */
-  cursorRestarts: count,
-  /** The newest completed pass, if the run has one slice and needs two. Its pages are those of another run. */
-  pass: z.optional(passSchema),
-  /** Set if it started over: the root of the pages before. */
+  /** Set if a slice has started over: the root of the pages before. */
   documentRoot: z.optional(documentRoot),
   /** Decided once, before publication, so that a repeated attempt writes the same bytes, also with other settings. */
   completion: z.optional(
@@ -590,7 +586,7 @@ const sliceRef = {
   attempt: z.optional(ordinal),
 };
 
-/** Which slice a page belongs to, and which attempt of it. The pages of a run with one slice have neither. */
+/** Which slice a page belongs to, and which attempt of it. The first attempt of the only slice of a run has neither. */
 export type SliceRef = Pick<PageMetadata, keyof typeof sliceRef>;
 
 const storedCursor = z.nullable(z.union([cursor, z.object({ sha256 })]));

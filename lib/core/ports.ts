@@ -331,9 +331,11 @@ interface Events {
   'run-resumed': BegunRun;
   /** The run has its parents. `unknownSkipped`: how many that an operator skips are not among them. */
   'parents-planned': RunRef & { parentExport: string; parentRun: string; parents: number; unknownSkipped: number };
-  /** `isPass`: the pages were walked to their end, and are walked once more to prove them. */
-  'run-restarted': RunRef & { abandoned: RunId; isPass: boolean; reason: string };
-  'slice-restarted': RunRef & { slice: number; attempt: number; isPass: boolean; reason: string };
+  /**
+   * `isPass`: the pages were walked to their end, and are walked once more to prove them. `slice` is undefined if the
+   * run has only one.
+   */
+  'slice-restarted': RunRef & { slice: number | undefined; attempt: number; isPass: boolean; reason: string };
   /** The slice is not exported to its end in this invocation; the others are. */
   'slice-set-aside': RunRef & SetAsideSlice & { readonly slices: SliceCounts };
   /** The slice has no page: its parent is gone, was skipped, or has no reports. */

@@ -18,7 +18,6 @@ import {
   type ProgressRecord,
   type Run,
   type RunRef,
-  type RunSlices,
   type RunTotals,
   sumTotals,
   totalsOf,
@@ -51,8 +50,6 @@ export interface RunProgress extends Known, Failed {
   readonly counts: SliceCounts;
   /** The totals of all slices. */
   readonly totals: RunTotals;
-  /** The newest page of a run with one slice, if it has a page, and its end is not an entry of its own. */
-  readonly last: PageEntry | undefined;
   /** Whether every slice is complete. */
   readonly isComplete: boolean;
   /** The record as it was read. */
@@ -75,7 +72,6 @@ export class WalkedSlices {
   readonly #run: Run;
   readonly #open = new Map<number, OpenSlice>();
   #known: Known;
-  #last: LogEntry | undefined;
 
   constructor(run: Run, known: Known = nothingKnown, open: readonly OpenSlice[] = []) {
     this.#run = run;
@@ -91,7 +87,6 @@ export class WalkedSlices {
       this.#open.set(before, { slice: sliceOf(this.#run, before), last: undefined });
     }
     const { begun, documentRoot, loggedAt } = this.#known;
-    this.#last = last;
     this.#known = {
       ...this.#known,
       begun: Math.max(begun, number),
@@ -125,7 +120,6 @@ export class WalkedSlices {
       open,
       counts: { done: begun - open.length, count, ...(hasParents(this.#run) && { parents: { gone, skipped } }) },
       totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
-      last: this.#run.slices === undefined ? (open[0]?.last ?? pageOf(this.#last)) : undefined,
       isComplete: begun === count && open.length === 0,
       record,
     };
@@ -151,7 +145,7 @@ export async function readProgress(log: ProgressLog, run: Run): Promise<RunProgr
   }
   const record = await log.progress(stateNameOfRun(run)).read();
   const { content } = record;
-  const isValid = content?.run === run.run && content.generation === generationOf(run.slices);
+  const isValid = content?.run === run.run && content.generation === generationOf(run);
   const known = isValid ? content : nothingRecorded;
   const numbers = [...known.open, ...known.setAside];
   const open = await mapConcurrently(numbers, concurrentReads, (number) => readSlice(log, run, number));
@@ -177,7 +171,7 @@ const knownOf = ({ begun, done, gone, skipped, documentRoot, loggedAt }: Known):
   loggedAt,
 });
 
-export const generationOf = ({ generation = 0 }: Pick<RunSlices, 'generation'>): number => generation;
+export const generationOf = ({ generation = 0 }: Pick<Run, 'generation'>): number => generation;
 
 /** The record of the progress; undefined if it is the one that was read. */
 export function recordOf(run: Run, progress: RunProgress): ProgressRecord | undefined {
@@ -185,7 +179,7 @@ export function recordOf(run: Run, progress: RunProgress): ProgressRecord | unde
   const numbers = progress.open.map(({ slice }) => numberOf(slice));
   // If the proof of the bounds fails, no slice has begun.
   const failed = new Set(setAside).intersection(new Set(numbers));
-  const of = { run: run.run, generation: generationOf(run.slices ?? {}), ...knownOf(progress) };
+  const of = { run: run.run, generation: generationOf(run), ...knownOf(progress) };
   const open = numbers.filter((number) => !failed.has(number));
   const record = { ...of, open, setAside: [...failed], failures };
   // It would only be newer by the time of a page of an open slice, which is read anyway.
@@ -193,22 +187,34 @@ export function recordOf(run: Run, progress: RunProgress): ProgressRecord | unde
   return isSame ? undefined : record;
 }
 
-const pageOf = (entry: LogEntry | undefined): PageEntry | undefined => (entry?.kind === 'page' ? entry : undefined);
-
 /** The entries of slices after `after`, each in its newest attempt: by slice and page. */
 export async function* newestEntries(
   log: Pick<PageLog, 'runEntries'>,
-  { slices, ...run }: RunRef & Pick<Partial<Run>, 'slices'>,
+  { attempts, ...run }: RunRef & Pick<Partial<Run>, 'attempts'>,
   after = 0,
 ): AsyncGenerator<LogEntry> {
   let slice: number | undefined;
   let attempt = 1;
   for await (const entry of log.runEntries(run, after)) {
     // The newest attempt comes first. One that has begun may have no page yet.
-    if (entry.slice !== slice) attempt = Math.max(entry.attempt ?? 1, slices?.attempts?.[entry.slice ?? 1] ?? 1);
+    if (entry.slice !== slice) attempt = Math.max(entry.attempt ?? 1, attempts?.[entry.slice ?? 1] ?? 1);
     slice = entry.slice;
     if (entry.attempt === attempt) yield entry;
   }
+}
+
+/** As `newestEntries`, of a run of which it is not known whether it has several slices. */
+export async function* entriesOfAny(
+  log: Pick<PageLog, 'runEntries' | 'entries'>,
+  run: RunRef & Pick<Partial<Run>, 'attempts'>,
+): AsyncGenerator<LogEntry> {
+  let hasNumbers = run.attempts?.[1] !== undefined;
+  for await (const entry of newestEntries(log, run)) {
+    hasNumbers = true;
+    yield entry;
+  }
+  // The first attempt of the only slice of a run has no number.
+  if (!hasNumbers) yield* log.entries(run);
 }
 
 /** The newest entry of a complete chain: its last page, or the end after its last page. */

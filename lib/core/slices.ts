@@ -7,7 +7,15 @@
  * are in the state of the run, so every attempt sees the same slices.
  */
 
-import { type ExportState, refOf, type RequestDates, type Run, type RunSlices, type Slicing } from './model.ts';
+import {
+  type ExportState,
+  refOf,
+  type RequestDates,
+  type Run,
+  type RunSlices,
+  type SliceRef,
+  type Slicing,
+} from './model.ts';
 import type { ChainRef } from './ports.ts';
 import { instantAt, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
@@ -99,21 +107,16 @@ const countSlices = (period: Period, lengthMs: number, zone: string): number =>
   1 + Math.max(0, Math.ceil((wallClockOf(endOf(period), zone) - firstCut(period, lengthMs, zone)) / lengthMs));
 
 /** The parts of a run that determine its slices. */
-export type SlicedPeriod = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'slices'>;
+export type SlicedPeriod = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'slices' | 'attempts'>;
 
 export const sliceCountOf = ({ slices }: Pick<Run, 'slices'>): number => slices?.count ?? 1;
-
-/** The slices of `run`, the oldest first. */
-export function slicesOf(run: SlicedPeriod): readonly Slice[] {
-  return Array.from({ length: sliceCountOf(run) }, (_, index) => sliceOf(run, index + 1));
-}
 
 /** The slice `number` of `run`, counted from 1. */
 export function sliceOf(run: SlicedPeriod, number: number): Slice {
   const { since, until, slices } = run;
-  if (slices === undefined) return { ...refOf(run), since, until };
+  const attempt = run.attempts?.[number] ?? 1;
+  if (slices === undefined) return { ...refOf(run), ...(attempt > 1 && { slice: 1, attempt }), since, until };
   const { count, lengthMs, zone = utcZone } = slices;
-  const attempt = slices.attempts?.[number] ?? 1;
   if (lengthMs === undefined) return { ...refOf(run), slice: number, attempt, since, until };
   const cutBefore = (slice: number) =>
     instantOf(instantAt(firstCut(run, lengthMs, zone) + (slice - 2) * lengthMs, zone));
@@ -126,8 +129,12 @@ export function sliceOf(run: SlicedPeriod, number: number): Slice {
   };
 }
 
-/** The number of the slice, counted from 1. The only slice of a run has no number of its own. */
-export const numberOf = ({ slice = 1 }: Pick<Slice, 'slice'>): number => slice;
+/** The number of a slice, also of the only one of a run, which refers to it only from its second attempt on. */
+export const numberOf = ({ slice = 1 }: SliceRef): number => slice;
+
+/** The number of a slice as people see it: none, if the run has no others. */
+export const shownNumber = ({ slices }: Pick<Run, 'slices'>, { slice }: SliceRef): number | undefined =>
+  slices && slice;
 
 /** Whether each slice of the run is of a parent. */
 export const hasParents = ({ slices }: Pick<Run, 'slices'>): boolean =>

@@ -195,7 +195,8 @@ const outages: ReadonlySet<string> = new Set<ErrorName>([
 
 /** Resuming alone helps after few errors: another attempt was made for those that pass. */
 function resumeAdvice(error: string, json: RunJson): string {
-  const resumes = json.pages === 0 ? '' : `: the run resumes ${placeIn(json)}`;
+  const isOnlySlice = json.slices === undefined && (error === 'CursorRejectedError' || error === 'RepeatedCursorError');
+  const resumes = json.pages === 0 || isOnlySlice ? '' : `: the run resumes ${placeIn(json)}`;
   if (needsCorrection(error)) return `Correct this, then run again${resumes}.`;
   if (outages.has(error)) return `Run again once the service responds${resumes}.`;
   if (!(errorNames as readonly string[]).includes(error)) return `Run again${resumes}.`;

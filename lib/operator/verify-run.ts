@@ -36,7 +36,8 @@ import {
   startOf,
   summaryKey,
 } from '../core/storage/keys.ts';
-import { newestEntries } from '../core/run-progress.ts';
+import { entriesOfAny } from '../core/run-progress.ts';
+import { numberOf } from '../core/slices.ts';
 import { chainProblem, parentRunOf } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
 import { type ManifestPage, missingParentSchema } from '../core/storage/published-schemas.ts';
@@ -132,7 +133,7 @@ export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): P
  */
 function loggedEntries(log: PageLog, header: PublishedRun['header']): AsyncIterable<LogEntry> | readonly LogEntry[] {
   if (log.mayHaveExpired(header.startedAt)) return [];
-  return (header.slices ?? header.parents) ? newestEntries(log, refOf(header)) : log.entries(refOf(header));
+  return entriesOfAny(log, refOf(header));
 }
 
 /** Returns what reads the log of a run once: the entries of slices up to a number that were not read yet. */
@@ -142,7 +143,7 @@ function logUpTo(entries: AsyncGenerator<LogEntry, undefined>): Reading['log'] {
   return async function* upTo(number) {
     for (;;) {
       const entry = pending ?? (await entries.next()).value;
-      const isLater = entry !== undefined && (entry.slice ?? 1) > number;
+      const isLater = entry !== undefined && numberOf(entry) > number;
       pending = isLater ? entry : undefined;
       if (entry === undefined || isLater) return undefined;
       yield entry;
@@ -152,8 +153,9 @@ function logUpTo(entries: AsyncGenerator<LogEntry, undefined>): Reading['log'] {
 
 /** Passes over the slices before `number`, of which the manifest has no pages. */
 async function skipTo({ log, ended }: Pick<Reading, 'log' | 'ended'>, number: number): Promise<void> {
-  for await (const { kind, page, slice, attempt = 1 } of log(number - 1)) {
-    if (kind === 'end' && page === 1) ended.set(slice, attempt);
+  for await (const entry of log(number - 1)) {
+    const { kind, page, attempt = 1 } = entry;
+    if (kind === 'end' && page === 1) ended.set(numberOf(entry), attempt);
   }
 }
 
@@ -173,8 +175,8 @@ async function verifyMissing({ store, ended, findings }: Reading, { parents }: P
   if (problem !== undefined) return findings.report(null, `${address} has the ${problem}`);
   const lines = content.toString().trimEnd().split('\n');
   const listed = lines.map((line) => missingParentSchema.parse(JSON.parse(line)));
-  const numberOf = (reason: string) => listed.filter((each) => each.reason === reason).length;
-  for (const wrong of differences({ gone, skipped }, { gone: numberOf('gone'), skipped: numberOf('skipped') })) {
+  const countOf = (reason: string) => listed.filter((each) => each.reason === reason).length;
+  for (const wrong of differences({ gone, skipped }, { gone: countOf('gone'), skipped: countOf('skipped') })) {
     findings.report(null, `The manifest is not that of ${address}: it has the ${wrong}`);
   }
   for (const { slice } of listed) if (!ended.has(slice)) ended.set(slice, Number.POSITIVE_INFINITY);
@@ -215,7 +217,7 @@ interface Reading extends Omit<VerifyDependencies, 'log'> {
   readonly log: (number: number) => AsyncGenerator<LogEntry, undefined>;
   readonly slices: SeenSlice[];
   /** The slices without pages, and their attempts, as far as they are known. */
-  readonly ended: Map<number | undefined, number>;
+  readonly ended: Map<number, number>;
   readonly findings: Findings;
 }
 
@@ -254,7 +256,11 @@ async function* pagesOfManifest(
     slice ??= await beginSlice(reading, header, page);
     slice.totals = { pages: slice.totals.pages + 1, ...addPage(slice.totals, page) };
     const ref = { ...slice.ref, page: slice.totals.pages };
-    for (const problem of differences(page, { page: line, slice: ref.slice, key: pageKey(run, ref) })) {
+    for (const problem of differences(page, {
+      page: line,
+      slice: (header.slices ?? header.parents) && ref.slice,
+      key: pageKey(run, ref),
+    })) {
       findings.report(line, `${store.locate(manifest)}: the page in line ${line} has the ${problem}`);
     }
     const { value: entry } = await slice.entries.next();
@@ -280,9 +286,10 @@ async function cursorAfterLast(slice: SeenSlice): Promise<StoredCursor | undefin
 /** Begins the slice of the run whose first page is `page`. */
 async function beginSlice(reading: Reading, header: PublishedRun['header'], page: ManifestPage): Promise<SeenSlice> {
   const { run, slices, log } = reading;
-  const number = header.slices ? slices.length + 1 : header.parents && page.slice;
+  const found = pageAt(run, page.key);
+  const number = header.slices ? slices.length + 1 : header.parents ? page.slice : found?.slice;
   await skipTo(reading, number ?? 1);
-  const attempt = number && (pageAt(run, page.key)?.attempt ?? 1);
+  const attempt = number && (found?.attempt ?? 1);
   const ref = { export: run.export, run: run.run, slice: number, attempt };
   const slice = { ref, entries: log(number ?? 1), logged: undefined, totals: zeroTotals, endsAfterPages: false };
   slices.push(slice);
@@ -385,17 +392,17 @@ function verifyLog({ slices, findings }: Reading, hasParents: boolean): string[]
  * that received a page where another one found the end.
  */
 async function verifyFolder({ store, run, slices, ended, findings }: Reading): Promise<string[]> {
-  const known = new Map<number | undefined, Expected>([
+  const known = new Map<number, Expected>([
     ...[...ended].map(
       ([slice, attempt]) => [slice, { ref: { attempt }, totals: zeroTotals, endsAfterPages: true }] as const,
     ),
-    ...slices.map((slice) => [slice.ref.slice, slice] as const),
+    ...slices.map((slice) => [numberOf(slice.ref), slice] as const),
   ]);
   let other = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
-    const kind = kindOfStored(page, known.get(page.slice));
+    const kind = kindOfStored(page, known.get(numberOf(page)));
     if (kind === 'of another attempt') other += 1;
     if (kind === 'unknown') {
       findings.report(page.page, `${store.locate(key)} exists, but the manifest does not include it`);

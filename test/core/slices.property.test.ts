@@ -2,7 +2,7 @@
 
 import { describe, expect } from 'vitest';
 import type { ExportState, RequestDates, Run, Slicing } from '../../lib/core/model.ts';
-import { chooseSlices, hasSlices, maxSlices, slicesOf } from '../../lib/core/slices.ts';
+import { chooseSlices, hasSlices, maxSlices, sliceCountOf, sliceOf } from '../../lib/core/slices.ts';
 import { wallClockOf } from '../../lib/core/time/time-zones.ts';
 import { epochMsOf, instantOf } from '../../lib/core/timestamps.ts';
 import { aRun, at } from '../support/builders.ts';
@@ -54,7 +54,7 @@ describe('the slices of a run', () => {
     const lengthMs = minutes === null ? undefined : minutes * (isDaily ? dayMs : minuteMs);
     const last = pages === null ? undefined : aDayWith(pages);
     const run = sliced({ since: instantOf(since), ...bounds }, { parallel, lengthMs }, dates, last);
-    const slices = slicesOf(run);
+    const slices = Array.from({ length: sliceCountOf(run) }, (_, index) => sliceOf(run, index + 1));
 
     expect(slices[0]?.since).toBe(run.since);
     expect(slices.at(-1)?.until).toBe(run.until);

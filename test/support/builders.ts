@@ -124,7 +124,6 @@ export function aRun(overrides: Partial<Run> = {}): Run {
     startedBy: `execution-${randomBytes(6).toString('hex')}`,
     execution: `execution-${randomBytes(6).toString('hex')}`,
     executionNumber: 1,
-    cursorRestarts: 0,
     ...overrides,
   };
 }
@@ -171,10 +170,11 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
       count: 18,
       lengthMs: 86_400_000,
       parallel: 4,
-      attempts: { 3: 2 },
-      restarts: { 3: 1 },
-      generation: 2,
     },
+    attempts: { 3: 2 },
+    restarts: { 3: 1 },
+    passes: { 3: { ids: null, reports: 3, serviceTime: null } },
+    generation: 2,
     request: anExportRequest({
       source: 'https://service.example/api',
       filter: {
@@ -184,7 +184,6 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
       size: 10,
     }),
     scheduledTime: '2026-11-20T02:00:00Z',
-    cursorRestarts: 1,
     documentRoot: asDocumentRoot('{https://service.example/}reports'),
     completion: {
       at: at('2026-11-20T03:00:00.123Z'),

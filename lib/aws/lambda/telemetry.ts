@@ -118,7 +118,6 @@ const valuesOf: { readonly [Name in ExportEvent['event']]: (event: Extract<Expor
   {
     'run-started': () => ({ RunsStarted: 1 }),
     'run-resumed': () => ({ RunsResumed: 1 }),
-    'run-restarted': ({ isPass }) => (isPass ? {} : { CursorRestarts: 1 }),
     'slice-restarted': ({ isPass }) => (isPass ? {} : { CursorRestarts: 1 }),
     'run-skipped': () => ({ RunsSkipped: 1 }),
     'pages-without-reports': () => ({}),

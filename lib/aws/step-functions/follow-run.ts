@@ -158,7 +158,7 @@ interface FollowedRun {
 
 /**
  * The run, if it is another one than when it was last read, has more pages, or other slices: those of parents are known
- * once they are planned, and some have no page. A run that starts over is another one.
+ * once they are planned, and some have no page.
  */
 async function readRun(log: PageLog, run: Run, followed: FollowedRun): Promise<SeenRun | undefined> {
   const before = followed.seen?.run === run.run ? followed.seen : undefined;
@@ -237,9 +237,9 @@ async function readFailure(
   const failed = (known: Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'>, resumable: boolean) =>
     ({ status: 'failed', failed: { export: exportName, ...known, ...failure, resumable } }) as const;
   if (active?.execution === executionArn) {
-    const { totals, last } = await readProgress(log, active);
+    const { totals } = await readProgress(log, active);
     const { run, since, until, bounded } = active;
-    return failed({ run, since, until, bounded, ...totals }, last?.repeats !== true);
+    return failed({ run, since, until, bounded, ...totals }, true);
   }
   if (active === undefined && lastAbandoned !== undefined && recentExecutions?.[0] === executionArn) {
     const { failure: _, ...known } = lastAbandoned;

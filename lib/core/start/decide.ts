@@ -11,19 +11,11 @@ import { exportedBy, isBounded } from '../bounded-runs.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import { selectionOf, selectsSame } from '../filter.ts';
-import {
-  type ExportDefinition,
-  type ExportState,
-  type Instant,
-  type Parents,
-  type Run,
-  type RunSlices,
-  totalsOf,
-} from '../model.ts';
+import { type ExportDefinition, type ExportState, type Instant, type Parents, type Run, totalsOf } from '../model.ts';
 import { exportedParents } from '../parents/run-parents.ts';
 import type { Executions } from '../ports.ts';
 import { generationOf, noProgress, type OpenSlice, type RunProgress, WalkedSlices } from '../run-progress.ts';
-import { chooseSlices, maxSkipped, maxSlices, numberOf, sliceOf } from '../slices.ts';
+import { chooseSlices, maxSkipped, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
@@ -198,20 +190,21 @@ function withSkipped(before: Run['skipped'] = [], { skipParent = [] }: StartInpu
 /** The run's execution is not running, as far as is known. */
 function decideWithEndedRun(situation: Situation, active: Run): Decision {
   const { state, definition, input, execution } = situation;
-  const { progress } = assertRead(situation.unfinished);
-  // A run whose pages repeat, or that has too few reports, must never be published.
-  if (progress.last?.repeats || hasTooFewReports(definition, active, progress)) return begin(situation);
+  const unfinished = assertRead(situation.unfinished);
+  const { progress } = unfinished;
+  // A run that has too few reports must never be published.
+  if (hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
-  // A new run also exports the reports that have appeared since. A new bounded run would export the same, another job
-  // would be created, and the pass before would be in vain.
-  const isNewBetter = !isBounded(definition) && definition.job === undefined && active.pass === undefined;
-  const isReplaceable = isNewBetter || contradiction !== undefined;
-  if (hasNothing(progress) && isReplaceable) return begin(situation, active);
-  if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
   const skipped = withSkipped(active.skipped, input);
   const taken = { ...takeOver(active, execution, input.scheduledTime), skipped };
-  const resumed =
-    active.slices === undefined ? { run: taken, progress } : resumeSlices(taken, active.slices, situation);
+  const resumed = resumeSlices(taken, situation);
+  // A new run also exports the reports that have appeared since. A new bounded run would export the same, another job
+  // would be created, and the pass before would be in vain.
+  const isNewBetter = !isBounded(definition) && definition.job === undefined && resumed.run.passes === undefined;
+  const isReplaceable = isNewBetter || contradiction !== undefined;
+  const isDoubtful = !unfinished.hasKnownRoot && isRootDoubtful(unfinished.progress);
+  if (isDoubtful || (hasNothing(resumed.progress) && isReplaceable)) return begin(situation, active);
+  if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
   return resume({ ...state, recentExecutions: withExecution(state, execution) }, resumed.run, resumed.progress);
 }
 
@@ -241,53 +234,49 @@ function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Ru
 
 /**
  * The run and its progress once a start resumes it. A slice starts over if its pages repeat, or if its cursors were
- * rejected too often. If the root of the run is doubtful, every slice with a page starts over. Rejections are counted
- * from zero again.
+ * rejected too often. Rejections are counted from zero again.
  */
-function resumeSlices(taken: Run, slices: RunSlices, situation: Situation): { run: Run; progress: RunProgress } {
+function resumeSlices(taken: Run, situation: Situation): { run: Run; progress: RunProgress } {
   const { definition, input } = situation;
-  const { progress, hasKnownRoot } = assertRead(situation.unfinished);
+  const { progress } = assertRead(situation.unfinished);
   const startsOver = ({ slice, last }: OpenSlice): boolean => {
-    const rejections = slices.restarts?.[numberOf(slice)] ?? 0;
+    const rejections = taken.restarts?.[numberOf(slice)] ?? 0;
     return last?.repeats === true || rejections > definition.limits.maxCursorRestarts;
   };
-  const isDoubtful = !hasKnownRoot && isRootDoubtful(progress);
-  const restarted = new Set(
-    isDoubtful ? withPages(progress) : progress.open.filter(startsOver).map(({ slice }) => numberOf(slice)),
-  );
-  const nextAttempts = [...restarted].map((number) => [number, (slices.attempts?.[number] ?? 1) + 1]);
-  const run: Run = {
+  const restarted = progress.open.filter(startsOver).map(({ slice }) => numberOf(slice));
+  const resumed: Run = {
     ...taken,
-    slices: {
-      ...slices,
-      parallel: input.parallel ?? definition.slicing.parallel,
-      attempts: { ...slices.attempts, ...Object.fromEntries(nextAttempts) },
-      restarts: undefined,
-      generation: generationOf(slices) + (restarted.size > 0 ? 1 : 0),
-    },
+    slices: taken.slices && { ...taken.slices, parallel: input.parallel ?? definition.slicing.parallel },
+    restarts: undefined,
   };
-  if (isDoubtful) return { run, progress: noProgress(run) };
+  const run = restarted.length === 0 ? resumed : withNextAttempts(resumed, restarted);
   const open = progress.open.map((each) =>
     startsOver(each) ? { slice: sliceOf(run, numberOf(each.slice)), last: undefined } : each,
   );
   return { run, progress: new WalkedSlices(run, progress, open).get(progress, progress.record) };
 }
 
-/** The numbers of the slices that have a page. */
-function withPages({ begun, open }: RunProgress): readonly number[] {
-  const withoutPage = new Set(open.filter(({ last }) => last === undefined).map(({ slice }) => numberOf(slice)));
-  return Array.from({ length: begun }, (_, index) => index + 1).filter((number) => !withoutPage.has(number));
+/** The run with the next attempts of these slices. No pass before counts for them. */
+function withNextAttempts(run: Run, numbers: readonly number[]): Run {
+  const next = numbers.map((number) => [number, (run.attempts?.[number] ?? 1) + 1]);
+  const passes = Object.entries(run.passes ?? {}).filter(([number]) => !numbers.includes(Number(number)));
+  return {
+    ...run,
+    generation: generationOf(run) + 1,
+    attempts: { ...run.attempts, ...Object.fromEntries(next) },
+    passes: passes.length === 0 ? undefined : Object.fromEntries(passes),
+  };
 }
 
 /**
  * Whether the first pages of a run without a known root may be error documents with status 200. Every real page is then
- * refused, as it has another root, so no slice has a second page.
+ * refused, as it has another root, so no slice has a second page. A new run has to find out which root is right.
  */
 function isRootDoubtful({ failures, counts, done, gone, skipped, open, documentRoot }: RunProgress): boolean {
   const wasRefused = failures.some(({ error }) => error === 'ContractError');
   const completeWithPages = counts.done - gone - skipped;
   const hasSecondPage = done.pages > completeWithPages || open.some(({ last }) => totalsOf(last).pages > 1);
-  return wasRefused && !hasSecondPage && documentRoot !== null && counts.count <= maxSlices;
+  return wasRefused && !hasSecondPage && documentRoot !== null;
 }
 
 const skip = (cause: SkipCause, reason: string): Extract<Decision, { readonly kind: 'skip' }> => ({
@@ -382,7 +371,6 @@ function newRunOf(
     execution,
     executionNumber: 1,
     scheduledTime: input.scheduledTime,
-    cursorRestarts: 0,
   };
 }
 

@@ -3,9 +3,7 @@
  * pages of each slice are a chain, which `walk-slices.ts` walks.
  */
 
-import { epochMsOf } from '../timestamps.ts';
 import { createRootCheck, expectedRoot, haveOneRoot } from '../document-root.ts';
-import { isExportError } from '../errors.ts';
 import {
   type ExportDefinition,
   type ExportState,
@@ -17,9 +15,8 @@ import {
 } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { contradictionOf } from '../start/contradiction.ts';
-import { identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
+import { ownedRun } from './export-state.ts';
 import {
-  assertContinues,
   type ExportPageOutcome,
   maxPagesError,
   parkedOutcome,
@@ -28,7 +25,6 @@ import {
   queueOutcome,
   waitOutcome,
 } from './loop-outcome.ts';
-import { AnotherPass } from './passes.ts';
 import { withPlan } from './plan-parents.ts';
 import { type ExportPageDependencies, type WalkResult, walkSlices } from './walk-slices.ts';
 
@@ -101,8 +97,6 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
   const loop = loopAfter(definition, iteration, progress);
   const next: LoopState = { ...loop, iterations: loop.iterations + 1, waits: 0 };
   if (progress.isComplete) return { next: 'finish', ...next };
-  // Only a run with one slice has `progress.last`. One of several slices that cannot continue is set aside instead.
-  if (progress.last !== undefined) assertContinues(definition, progress.last);
   if (progress.totals.pages >= maxPages) throw maxPagesError(definition, iteration.run);
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
 }
@@ -134,7 +128,7 @@ async function continueAfter(
   if (continues) return outcomeAfter(definition, iteration, progress);
   // The jobs of parked chains have cost something. Once they are over, the failures of other chains count.
   if (parkedUntil !== undefined) return parkedOutcome(deps, loop, parkedUntil);
-  if (failures.length > 0) return await startOverOrThrow(deps, iteration, progress, firstError);
+  if (failures.length > 0) throw firstError;
   if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });
   return outcomeAfter(definition, iteration, progress);
 }
@@ -168,56 +162,4 @@ function announceFailures(
   const setAsideBefore = new Set(before.setAside);
   const announced = failures.filter((failure) => isAnnounced(failure) && !setAsideBefore.has(failure.slice));
   for (const each of announced) emit({ event: 'slice-set-aside', ...refOf(run), ...each, slices: counts });
-}
-
-/** The run that replaces the abandoned one. */
-interface Replacement {
-  readonly next: Run;
-  /** Whether it begins now. Otherwise, a concurrent invocation of the same execution has begun it. */
-  readonly isNew: boolean;
-}
-
-/**
- * Starts a run with one slice over after a rejected cursor, or after a pass that another one has to confirm: a new run
- * with the same `since`, in the same execution. Pages of the abandoned run stay in the store and are never published.
- * @throws `error` if it is anything else, or the run has used up `maxCursorRestarts`
- */
-async function startOverOrThrow(
-  deps: ExportPageDependencies,
-  iteration: Iteration,
-  progress: RunProgress,
-  error: unknown,
-): Promise<ExportPageOutcome> {
-  const { definition, runtime, emit } = deps;
-  const { run, command } = iteration;
-  if (run.slices !== undefined || !isExportError(error, 'CursorRejectedError')) throw error;
-  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
-  const { execution } = command;
-  const ended = error instanceof AnotherPass ? error.pass : undefined;
-  const replacement = await updateOwnedRun<Replacement | undefined>(deps, { execution }, (active, state) => {
-    if (active.run !== run.run) return { result: { next: active, isNew: false } };
-    // A concurrent invocation has exported the last page, and the run is being published.
-    if (active.completion !== undefined) return { result: undefined };
-    const pass = ended ?? active.pass;
-    // Every pass asks for what there was when the first one began.
-    const startedAt = pass === undefined ? runtime.now() : epochMsOf(active.startedAt);
-    const next: Run = {
-      ...active,
-      lastFailure: undefined,
-      ...identifyRun(state, { ...runtime, now: () => startedAt }),
-      cursorRestarts: active.cursorRestarts + 1,
-      pass,
-      documentRoot: progress.last?.documentRoot ?? active.documentRoot,
-    };
-    return { change: { ...state, sequence: next.sequence, active: next }, result: { next, isNew: true } };
-  });
-  // No page of the new run was delayed by what has delayed the abandoned one.
-  const loop: LoopState = { ...loopAfter(definition, iteration, progress), delays: undefined };
-  if (replacement === undefined) return { next: 'finish', ...loop };
-  const { next, isNew } = replacement;
-  if (isNew) {
-    const reason = error.message;
-    emit({ event: 'run-restarted', ...refOf(next), abandoned: run.run, isPass: ended !== undefined, reason });
-  }
-  return { next: 'page', ...loop, run: next.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

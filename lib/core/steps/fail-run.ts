@@ -2,13 +2,12 @@
  * Records a failure and leaves the export ready for its next start.
  *
  * The run stays active, so that the next start resumes it after its last logged page. A run that can never complete,
- * because its cursor is permanently rejected, its pages repeat or it has fewer reports than expected, is abandoned, and
- * the next start begins a new one.
+ * because it has fewer reports than expected, is abandoned, and the next start begins a new one.
  */
 
 import * as z from 'zod/mini';
 import { definitionOfStart, isBounded } from '../bounded-runs.ts';
-import { type ErrorName, isExportError } from '../errors.ts';
+import { isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
   type ExportDefinition,
@@ -32,9 +31,6 @@ const failureSchema = z.object({
 });
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 const maxMessageLength = 1_000;
-
-/** A run with one slice that fails with one of these errors can never complete. */
-const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedError', 'RepeatedCursorError']);
 
 /**
  * Records why the run that `execution` owns has failed. If the execution has had no run, its start has failed: that is
@@ -78,10 +74,7 @@ function failOwnedRun(
   { active, progress, failure }: OwnedFailure,
 ): StateChange<RecordedEvent> {
   const { totals } = progress;
-  const isFinal = finalErrors.has(failure.error) || progress.last?.repeats === true;
-  // One of several slices that fails like this starts over with the next start. The others stay.
-  const canComplete = !isFinal || active.slices !== undefined;
-  const resumable = canComplete && !hasTooFewReports(definition, active, progress);
+  const resumable = !hasTooFewReports(definition, active, progress);
   const { run, since, until, bounded } = active;
   return {
     change: resumable

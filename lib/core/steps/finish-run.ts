@@ -26,8 +26,8 @@ import {
   type RunId,
   type RunResult,
 } from '../model.ts';
-import type { PageLog, StepDependencies } from '../ports.ts';
-import { chainNoun, hasParents, sliceCountOf, sliceOf } from '../slices.ts';
+import type { ChainRef, PageLog, StepDependencies } from '../ports.ts';
+import { chainNoun, hasParents, numberOf, sliceCountOf, sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
 import { type CompletedRun, manifestChunks, missingParents, summaryChunks } from '../storage/manifest.ts';
 import { foldContent, type RunContent } from '../storage/run-content.ts';
@@ -108,9 +108,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
       for await (const _ of chunks);
     }
   } catch (error) {
-    if (error instanceof RepeatedCursor && error.slice !== undefined) {
-      await discardSlice(deps, command, error.slice, error.attempt);
-    }
+    if (error instanceof RepeatedCursor) await discardSlice(deps, command, error.chain);
     throw error;
   }
   if (completion.isPublished) {
@@ -192,9 +190,7 @@ async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
 /** Why slices have no last page. */
 async function incompleteError(log: PageLog, run: Run, { complete }: RunContent): Promise<ExportError> {
   const logName = `The page log of run ${run.run} of export ${run.export}`;
-  if (run.slices === undefined)
-    return new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
-  for (const slice of Object.keys(run.slices.attempts ?? {})) {
+  for (const slice of Object.keys(run.attempts ?? {})) {
     if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
     return new MissingSlices(
       'CursorRejectedError',
@@ -202,6 +198,8 @@ async function incompleteError(log: PageLog, run: Run, { complete }: RunContent)
         'The next start exports the rest of it',
     );
   }
+  if (run.slices === undefined)
+    return new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
   return new MissingSlices(
     'PageConflictError',
     `${logName} has the last pages of ${complete} of ${run.slices.count} ${chainNoun(run)}s. The run is not published. ` +
@@ -219,9 +217,10 @@ interface ReadChain {
 
 /** The chain of a run with one slice, if it has a page or no reports. Its entries are not read in between. */
 async function* onlyChain(log: PageLog, run: Run): AsyncGenerator<ReadChain> {
-  const last = await log.last(refOf(run));
+  const chain = sliceOf(run, 1);
+  const last = await log.last(chain);
   if (last === undefined) return;
-  for await (const first of log.entries(refOf(run))) {
+  for await (const first of log.entries(chain)) {
     if (first.kind === 'page' || first.reason === 'empty') yield { first, last };
     return;
   }
@@ -239,32 +238,25 @@ async function* chainsIn(entries: AsyncIterable<LogEntry>): AsyncGenerator<ReadC
 }
 
 /**
- * Gives the slice the attempt after `attempt`, which the next start exports. How the run completes is decided again
+ * Gives the slice its next attempt, which the next start exports. How the run completes is decided again
  * afterwards.
  */
-function discardSlice(
-  deps: FinishRunDependencies,
-  command: FinishRunCommand,
-  slice: number,
-  attempt: number,
-): Promise<void> {
+function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, chain: ChainRef): Promise<void> {
+  const { attempt = 1 } = chain;
+  const slice = numberOf(chain);
   return updateOwnedRun<void>(deps, command, (run, state) => {
-    if (run.slices === undefined) return { result: undefined };
     // The state of a run with many slices does not have the attempt of a complete one.
     const { attempt: known = 1 } = sliceOf(run, slice);
-    const generation = generationOf(run.slices) + 1;
-    const attempts = { ...run.slices.attempts, [slice]: Math.max(known, attempt) + 1 };
-    const slices = { ...run.slices, generation, attempts };
-    return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
+    const generation = generationOf(run) + 1;
+    const attempts = { ...run.attempts, [slice]: Math.max(known, attempt) + 1 };
+    return { change: { ...state, active: { ...run, generation, attempts, completion: undefined } }, result: undefined };
   });
 }
 
 /** Makes the next start read from the page log which slices are complete. */
 function discardProgress(deps: FinishRunDependencies, command: FinishRunCommand): Promise<void> {
   return updateOwnedRun<void>(deps, command, (run, state) => {
-    if (run.slices === undefined) return { result: undefined };
-    const slices = { ...run.slices, generation: generationOf(run.slices) + 1 };
-    return { change: { ...state, active: { ...run, slices } }, result: undefined };
+    return { change: { ...state, active: { ...run, generation: generationOf(run) + 1 } }, result: undefined };
   });
 }
 

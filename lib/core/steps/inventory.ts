@@ -12,12 +12,12 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import { type LogEntry, type PageEntry, refOf, type Run } from '../model.ts';
+import type { LogEntry, PageEntry, Run } from '../model.ts';
 import type { ListedObject, StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { objectDigest } from '../storage/compression.ts';
 import { newestEntries } from '../run-progress.ts';
-import { hasParents } from '../slices.ts';
+import { hasParents, numberOf, sliceOf } from '../slices.ts';
 import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
 import type { PlacedEntries } from '../storage/run-content.ts';
 
@@ -70,22 +70,16 @@ export async function* storedEntries(
 
 /** The log entries of `run`, by slice and page. */
 const entriesOf = (log: InventoryDependencies['log'], run: Run): AsyncIterable<LogEntry> =>
-  run.slices === undefined ? log.entries(refOf(run)) : newestEntries(log, run);
+  run.slices === undefined ? log.entries(sliceOf(run, 1)) : newestEntries(log, run);
 
 /** Reads which objects in the folder of an unfinished run are not its pages. */
 export async function readPlaced(log: InventoryDependencies['log'], run: Run): Promise<PlacedEntries> {
-  const ends = new Map<number | undefined, number>();
-  if (run.slices === undefined) {
-    const last = await log.last(refOf(run));
-    if (last?.kind === 'end') ends.set(undefined, last.page);
-    return { ends, attempts: new Map() };
-  }
-  const attempts = new Map<number | undefined, number>(
-    Object.entries(run.slices.attempts ?? {}).map(([slice, attempt]) => [Number(slice), attempt]),
-  );
-  for await (const { kind, slice, page, attempt = 1 } of newestEntries(log, run)) {
-    if (kind === 'end') ends.set(slice, page);
-    if (attempt > 1) attempts.set(slice, attempt);
+  const ends = new Map<number, number>();
+  const attempts = new Map(Object.entries(run.attempts ?? {}).map(([slice, attempt]) => [Number(slice), attempt]));
+  for await (const entry of entriesOf(log, run)) {
+    const { kind, page, attempt = 1 } = entry;
+    if (kind === 'end') ends.set(numberOf(entry), page);
+    if (attempt > 1) attempts.set(numberOf(entry), attempt);
   }
   return { ends, attempts };
 }
@@ -109,10 +103,9 @@ async function* storedPages(
 ): AsyncGenerator<readonly [PageRef, ListedObject]> {
   for await (const object of store.list(runFolder(run))) {
     const page = pageAt(run, object.key);
-    if (page === undefined || ends.get(page.slice) === page.page) continue;
-    // Pages of a run with one slice have no attempt.
-    const newest = run.slices && (attempts.get(page.slice) ?? 1);
-    if (page.attempt === newest) yield [page, object];
+    if (page === undefined || ends.get(numberOf(page)) === page.page) continue;
+    const { attempt = 1 } = page;
+    if (attempt === (attempts.get(numberOf(page)) ?? 1)) yield [page, object];
   }
 }
 

@@ -91,17 +91,16 @@ const maxParkedSeconds = 3_600;
 /** @throws RepeatedCursorError if the pages of the slice repeat; ConfigurationError if `maxEmptyPages` is reached */
 export function assertContinues({ limits, request }: ExportDefinition, entry: PageEntry): void {
   if (entry.repeats) {
-    const consequence =
-      entry.slice === undefined
-        ? 'The run is never published; the next start begins a new one'
-        : `These pages of the ${entry.parent === undefined ? 'slice' : 'parent'} are never published; the next start requests them again`;
     const page = `${capitalize(describePage(entry))} of run ${entry.run}`;
     const problem =
       entry.equalPages < maxEqualPages
         ? `${page} returned a cursor that this run has already used, so its pages repeat`
         : `${page} has the same reports as the ${maxEqualPages - 1} pages before it, although each was requested with another cursor. ` +
           'The service may ignore the cursor: check where it is sent (api.next.to)';
-    throw new ExportError('RepeatedCursorError', `${problem}. ${consequence}`);
+    throw new ExportError(
+      'RepeatedCursorError',
+      `${problem}. These pages are never published; the next start exports them again from the first one`,
+    );
   }
   if (entry.emptyPages >= limits.maxEmptyPages) {
     const hint =

@@ -11,6 +11,7 @@ import type { RootCheck } from '../document-root.ts';
 import { type ErrorName, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, LogEntry, PageEntry, PageTiming } from '../model.ts';
 import type { PageIdentity, PageSpool, ReceivedEnd, StepDependencies } from '../ports.ts';
+import { shownNumber } from '../slices.ts';
 import { describePage, pageKey } from '../storage/keys.ts';
 import {
   type DurablePage,
@@ -193,7 +194,8 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
 
   function request(identity: PageIdentity): RequestedPage {
     const { page, cursor } = identity;
-    const label = `${describePage({ ...identity, parent: chain.parent?.id })} of run ${identity.run}`;
+    const slice = shownNumber(chain.run, chain.slice);
+    const label = `${describePage({ page, slice, parent: chain.parent?.id })} of run ${identity.run}`;
     const spool = deps.store.spool(identity);
     const response = fetchPage(
       { page, cursor, label },

@@ -9,7 +9,7 @@ import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, type Invocation, refOf, type Run } from '../model.ts';
 import type { FetchOptions, PageRequest, Received, Runtime, StepDependencies } from '../ports.ts';
 import type { Parent } from '../parents/plan.ts';
-import type { Slice } from '../slices.ts';
+import { shownNumber, type Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
 import { atRate } from '../slots/request-rate.ts';
 
@@ -109,7 +109,14 @@ export function withLimits<Options extends { readonly signal: AbortSignal }, Res
     const endsInTime = retryAfterDeadline !== undefined && monotonicNow() + waitMs <= retryAfterDeadline;
     if (!isShort || !endsInTime) throw error;
     const { run, slice } = chain;
-    emit({ event: 'service-asked-to-wait', ...refOf(run), page, slice: slice.slice, seconds, inside: true });
+    emit({
+      event: 'service-asked-to-wait',
+      ...refOf(run),
+      page,
+      slice: shownNumber(run, slice),
+      seconds,
+      inside: true,
+    });
     await runtime.sleep(waitMs, signal);
   }
 }

@@ -7,14 +7,14 @@
  * two passes with the same reports, each once, have all reports that existed during both, unless changes cancel each
  * other out exactly. Their order does not matter: an API may sort differently each time.
  *
- * A pass is a run of its own, or an attempt of its slice. Its last page is logged only if it is proved, so that nothing
+ * A pass is an attempt of its slice. Its last page is logged only if it is proved, so that nothing
  * else has to know of passes. The log has 64 bits of a hash of each ID: of ten million, two are equal by chance in one
  * of 370,000 exports, which then fails.
  */
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import { asCursor, type PageEntry, type Pass, type Run } from '../model.ts';
+import { asCursor, type PageEntry, type Pass } from '../model.ts';
 import type { ReportValues, StepDependencies } from '../ports.ts';
 import { chainNoun, numberOf } from '../slices.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
@@ -138,8 +138,7 @@ export async function assertProved(deps: PassDependencies, chain: Chain, last?: 
   throw new AnotherPass(reasonFor(chain, pass, before), pass);
 }
 
-const passBefore = ({ run, slice }: { readonly run: Run; readonly slice: Chain['slice'] }): Pass | undefined =>
-  run.slices === undefined ? run.pass : run.slices.passes?.[numberOf(slice)];
+const passBefore = ({ run, slice }: Chain): Pass | undefined => run.passes?.[numberOf(slice)];
 
 async function readPass({ log }: PassDependencies, { slice }: Chain, last: UnloggedEntry | undefined): Promise<Pass> {
   const idsOfPages: Buffer[] = [];
@@ -177,7 +176,7 @@ function digestOf(idsOfPages: readonly Buffer[], reports: number): string | null
 }
 
 function reasonFor({ run, slice }: Chain, { ids, reports }: Pass, before: Pass | undefined): string {
-  const ofRun = slice.slice === undefined ? 'run' : `${chainNoun(run)} ${slice.slice} of run`;
+  const ofRun = run.slices === undefined ? 'run' : `${chainNoun(run)} ${slice.slice} of run`;
   const name = `${ofRun} ${run.run}`;
   const count = reports.toLocaleString('en');
   if (ids !== null && before === undefined)

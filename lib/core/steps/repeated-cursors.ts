@@ -14,10 +14,10 @@
 
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
-import type { Cursor, CycleState, LogEntry, PageEntry, RunId } from '../model.ts';
+import type { Cursor, CycleState, LogEntry, PageEntry } from '../model.ts';
 import type { ChainRef, PageLog } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
-import { describePage, type PageRef } from '../storage/keys.ts';
+import { describePage } from '../storage/keys.ts';
 
 /**
  * Advances the search for a cycle by one page. `state` is the state after the page before, null at the first page.
@@ -85,27 +85,22 @@ async function assertDistinct(
     const { page, cursor } = entry;
     if (cursor === null || !repeated.has(digestOf(cursor))) continue;
     const earlier = pages.get(cursor);
-    if (earlier !== undefined) throw new RepeatedCursor(chain.run, { ...entry, attempt: chain.attempt }, earlier);
+    if (earlier !== undefined) throw new RepeatedCursor(chain, page, earlier);
     pages.set(cursor, page);
   }
 }
 
 export class RepeatedCursor extends ExportError {
-  /** The slice to export from its beginning; undefined if the run has only one, and can never be published. */
-  readonly slice: number | undefined;
-  readonly attempt: number;
+  /** The chain to export from its beginning. */
+  readonly chain: ChainRef;
 
-  constructor(run: RunId, page: PageRef, earlier: number) {
-    const consequence =
-      page.slice === undefined
-        ? 'The run is never published; the next start begins a new one'
-        : 'The run is not published; the next start exports these pages from the first one';
+  constructor(chain: ChainRef, page: number, earlier: number) {
     super(
       'RepeatedCursorError',
-      `${capitalize(describePage(page))} of run ${run} was requested with the cursor of page ${earlier}, so it contains pages twice. ${consequence}`,
+      `${capitalize(describePage({ ...chain, page }))} of run ${chain.run} was requested with the cursor of page ${earlier}, so it contains pages twice. ` +
+        'The run is not published; the next start exports these pages from the first one',
     );
-    this.slice = page.slice;
-    this.attempt = page.attempt ?? 1;
+    this.chain = chain;
   }
 }
 

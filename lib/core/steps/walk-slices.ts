@@ -27,7 +27,7 @@ import {
   type SliceProgress,
   WalkedSlices,
 } from '../run-progress.ts';
-import { numberOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { numberOf, shownNumber, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { stateNameOfRun } from '../bounded-runs.ts';
 import { logEnd } from './commit-page.ts';
@@ -370,9 +370,11 @@ class SliceWalk {
    * so that they do not count.
    */
   async #skip({ slice, last }: OpenSlice): Promise<WalkerAction> {
-    const skipped = last === undefined ? slice : await this.#beginNextAttempt(slice, { isCounted: false });
-    // A concurrent invocation has logged its end.
-    if (skipped === undefined) return 'next';
+    if (last !== undefined) {
+      const restarted = await this.#beginNextAttempt(slice, { isCounted: false });
+      if (restarted !== undefined && !isOpen(restarted)) return 'next';
+    }
+    const skipped = sliceOf(this.#run, numberOf(slice));
     const identity = identityAfter({ run: this.#run, slice: skipped }, undefined);
     const end = { kind: 'end', reason: 'skipped', status: null } as const;
     const parent = (await this.#parentOf(skipped))?.id;
@@ -416,44 +418,45 @@ class SliceWalk {
   async #restart(slice: Slice, error: ExportError): Promise<SliceProgress | undefined> {
     const pass = error instanceof AnotherPass ? error.pass : undefined;
     const restarted = await this.#beginNextAttempt(slice, { isCounted: true, pass });
-    if (restarted === undefined) return undefined;
-    this.#deps.emit({
-      event: 'slice-restarted',
-      ...refOf(slice),
-      slice: numberOf(slice),
-      attempt: (slice.attempt ?? 1) + 1,
-      isPass: pass !== undefined,
-      reason: error.message,
-    });
-    const progress = { slice: restarted, last: await this.#deps.log.last(restarted) };
-    this.#walked.set(progress);
+    if (restarted?.isNew) {
+      this.#deps.emit({
+        event: 'slice-restarted',
+        ...refOf(slice),
+        slice: shownNumber(this.#run, slice),
+        attempt: (slice.attempt ?? 1) + 1,
+        isPass: pass !== undefined,
+        reason: error.message,
+      });
+    }
     // The record of the attempts before does not count any more.
-    await this.#writeRecord().catch(() => {});
-    return progress;
+    if (restarted !== undefined) await this.#writeRecord().catch(() => {});
+    return restarted;
   }
 
-  /** The slice in its next attempt; undefined if it must not start over. */
-  async #beginNextAttempt(slice: Slice, cause: StartOver): Promise<Slice | undefined> {
+  /** How far the slice has come, once it has its next attempt; undefined if it must not start over. */
+  async #beginNextAttempt(slice: Slice, cause: Omit<StartOver, 'documentRoot'>) {
     const inProgress = { execution: this.#options.execution, recorded: this.#record.content };
-    const slices = await beginNextAttempt(this.#deps, inProgress, slice, cause);
-    if (slices === undefined) return undefined;
-    this.#run = { ...this.#run, slices };
-    return sliceOf(this.#run, numberOf(slice));
+    const documentRoot = this.#progress().documentRoot ?? undefined;
+    const restarted = await beginNextAttempt(this.#deps, inProgress, slice, { ...cause, documentRoot });
+    if (restarted === undefined) return undefined;
+    const { run, isNew } = restarted;
+    this.#run = run;
+    const newest = sliceOf(run, numberOf(slice));
+    const progress = { slice: newest, last: await this.#deps.log.last(newest) };
+    this.#walked.set(progress);
+    return { ...progress, isNew };
   }
 
   #reactionTo(error: unknown): Reaction {
     return classify(error, {
-      isSliced: this.#run.slices !== undefined,
       interruption: this.#options.signal,
       hasFetched: this.#hasFetched(),
     });
   }
 
-  /** Whether the run has fetched a page. A run or a slice that has started over had fetched one before. */
+  /** Whether the run has fetched a page. A slice that has started over had fetched one before. */
   #hasFetched(): boolean {
-    const { cursorRestarts, slices } = this.#run;
-    const hasStartedOver = cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
-    return hasStartedOver || this.#progress().totals.pages > 0;
+    return this.#run.attempts !== undefined || this.#progress().totals.pages > 0;
   }
 
   /** Stops the chain for this invocation: alone, or with all others. */
@@ -550,17 +553,17 @@ const emptyPagesPerWarning = 100;
 
 function emitLogged(
   { emit }: ExportPageDependencies,
-  { slices }: Run,
+  run: Run,
   { totals, counts }: RunProgress,
   { entry, timing }: { readonly entry: PageEntry; readonly timing: PageTiming | null },
 ): void {
-  const { page, slice, bytes, reports, emptyPages } = entry;
+  const { page, bytes, reports, emptyPages } = entry;
   const about = { ...refOf(entry), page };
   emit({
     event: timing === null ? 'page-adopted' : 'page-exported',
     ...about,
-    slice,
-    slices: slices && counts,
+    slice: shownNumber(run, entry),
+    slices: run.slices && counts,
     bytes,
     reports,
     totalPages: totals.pages,

@@ -12,7 +12,7 @@ import { describeRoot, haveOneRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
 import { addPage, type LogEntry, type PageEntry, periodOf, refOf, type Run, zeroTotals } from '../model.ts';
 import { endsChain } from '../run-progress.ts';
-import { chainNoun, hasParents, sliceOf } from '../slices.ts';
+import { chainNoun, hasParents, numberOf, shownNumber, sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { describePage, missingParentsKey, pageKey, type RunKeyParts } from './keys.ts';
 import { countMissing, foldContent, type RunContent } from './run-content.ts';
@@ -39,27 +39,16 @@ export async function* manifestChunks(
   let number = 0;
   for await (const entry of unbrokenChains(run, content, entries)) {
     number += 1;
-    yield `${number === 1 ? '' : ','}\n    ${JSON.stringify(listedPage(number, entry))}`;
+    yield `${number === 1 ? '' : ','}\n    ${JSON.stringify(listedPage(run, number, entry))}`;
   }
   yield '\n  ]\n}\n';
 }
 
-function listedPage(page: number, entry: PageEntry): ManifestPage {
-  const {
-    slice,
-    parent,
-    key,
-    bytes,
-    sha256,
-    compression,
-    storedBytes,
-    storedSha256,
-    reports,
-    cursor,
-    transferredBytes,
-  } = entry;
+function listedPage(run: Run, page: number, entry: PageEntry): ManifestPage {
+  const { parent, key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } =
+    entry;
   const object = { key, bytes, sha256, compression, storedBytes, storedSha256 };
-  return { page, slice, parent, ...object, reports, cursor, transferredBytes };
+  return { page, slice: shownNumber(run, entry), parent, ...object, reports, cursor, transferredBytes };
 }
 
 /**
@@ -87,8 +76,8 @@ async function* unbrokenChains(
   for await (const entry of entries) {
     if (predecessor !== undefined && entry.slice !== predecessor.slice) endSlice();
     if (first === undefined) number += 1;
-    const slice = run.slices && number;
-    if (entry.slice !== slice) throw brokenChain(run, `${describePage(entry)} is not of ${chainNoun(run)} ${slice}`);
+    if (numberOf(entry) !== number)
+      throw brokenChain(run, `${describePage(entry)} is not of ${chainNoun(run)} ${number}`);
     const problem = chainProblem(run, predecessor, entry, root);
     if (problem !== undefined) throw brokenChain(run, problem);
     first ??= entry;

@@ -11,6 +11,7 @@ import {
   totalsOf,
   zeroTotals,
 } from '../model.ts';
+import { numberOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import type { MissingParent } from './published-schemas.ts';
 
@@ -38,9 +39,9 @@ export interface RunContent {
 /** Which objects in the folder of a run are not its pages. */
 export interface PlacedEntries {
   /** For each slice whose log has an end, the number of the page in whose place it is. */
-  readonly ends: ReadonlyMap<number | undefined, number>;
+  readonly ends: ReadonlyMap<number, number>;
   /** For each slice that has started over, its newest attempt. */
-  readonly attempts: ReadonlyMap<number | undefined, number>;
+  readonly attempts: ReadonlyMap<number, number>;
 }
 
 type ServiceTimes = Pick<RunContent, 'serviceStartedAt' | 'serviceCompletedAt'>;
@@ -71,8 +72,8 @@ function missingParentOf({ slice, parent, reason, status }: EndEntry): MissingPa
 
 /** Adds up complete slices one after the other. */
 export function foldContent(run: Run) {
-  const ends = new Map<number | undefined, number>();
-  const attempts = new Map<number | undefined, number>();
+  const ends = new Map<number, number>();
+  const attempts = new Map<number, number>();
   const slices: RunTotals[] = [];
   let totals = zeroTotals;
   const missing: MissingParent[] = [];
@@ -81,20 +82,20 @@ export function foldContent(run: Run) {
   let times = noServiceTimes;
   let firstPage: FirstPage | undefined;
   const addEnd = (end: EndEntry): void => {
-    ends.set(end.slice, end.page);
+    ends.set(numberOf(end), end.page);
     const parent = missingParentOf(end);
     if (parent !== undefined) missing.push(parent);
   };
   return {
     add(first: LogEntry, last: LogEntry): void {
-      const { slice, attempt = 1 } = last;
+      const { attempt = 1 } = last;
       const own = totalsOf(last);
       complete += 1;
       totals = sumTotals([totals, own]);
       if (run.slices?.lengthMs !== undefined) slices.push(own);
       if (own.pages === 0) withoutPages += 1;
       if (last.kind === 'end') addEnd(last);
-      if (attempt > 1) attempts.set(slice, attempt);
+      if (attempt > 1) attempts.set(numberOf(last), attempt);
       times = addServiceTimes(times, { first, last });
       // What has appeared after the first of two passes may be in neither.
       const serviceTime = earlier(first.serviceTime, (first.kind === 'page' && first.earlierPassAt) || null);

@@ -66,8 +66,8 @@ export function createProgressDisplay(
       },
       emit(event: ExportEvent) {
         run.observed = observe(run.observed, event);
-        const isBeginning = ['run-started', 'run-resumed', 'run-restarted'].includes(event.event);
-        if (isBeginning || run.from === undefined) run.from = { ...run.observed, at: now() };
+        const isBeginning = event.event === 'run-started' || event.event === 'run-resumed';
+        if (isBeginning || isRestart(event) || run.from === undefined) run.from = { ...run.observed, at: now() };
         if (event.event === 'page-exported' || event.event === 'page-adopted') {
           run.lastRetry = undefined;
           return showPages();
@@ -107,8 +107,11 @@ function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
   if (event.event === 'parents-planned')
     return { ...observed, slices: { done: 0, count: event.parents, parents: { gone: 0, skipped: 0 } } };
   if (event.event === 'slice-ended' || event.event === 'slice-set-aside') return { ...observed, slices: event.slices };
-  return event.event === 'run-restarted' ? { ...observed, run: event.run, ...zeroTotals } : observed;
+  return isRestart(event) ? { ...observed, ...zeroTotals } : observed;
 }
+
+/** Whether the only slice of the run starts over. */
+const isRestart = (event: ExportEvent): boolean => event.event === 'slice-restarted' && event.slice === undefined;
 
 /**
  * The retry, with its number among all of the same page: each sends a request, whatever the error. `maxAttempts` is how
@@ -132,10 +135,6 @@ const messages: Messages = {
       ? startedText(run)
       : `${startedText(run)}. It replaces run ${withoutJobsOf}, whose report jobs are not used`,
   'run-resumed': resumedText,
-  'run-restarted': ({ run, abandoned, isPass, reason }) =>
-    isPass
-      ? `${reason}. It continues as run ${run}`
-      : `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}`,
   'parents-planned'({ run, parentExport, parentRun, parents, unknownSkipped }) {
     if (parents === 0)
       return `Run ${run} has no parents: no report of run ${parentRun} of ${parentExport} is one. Check parents.where in the settings if there should be some`;
@@ -143,11 +142,12 @@ const messages: Messages = {
     const planned = `The run has ${plural(parents, 'parent')}, the reports of run ${parentRun} of ${parentExport}`;
     return unknownSkipped === 0 ? undefined : `${unknown}. ${planned}`;
   },
-  // Every slice that needs two passes begins another one.
-  'slice-restarted': ({ slice, attempt, isPass, reason }, slices) =>
-    isPass && attempt === 2
-      ? undefined
-      : `${capitalize(sliceName(slice, slices))} starts over (pass ${attempt}): ${reason}`,
+  'slice-restarted'({ slice, attempt, isPass, reason }, slices) {
+    if (slice === undefined) return isPass ? reason : `The run starts over: ${reason}`;
+    // Every slice that needs two passes begins another one.
+    if (isPass && attempt === 2) return undefined;
+    return `${capitalize(sliceName(slice, slices))} starts over (pass ${attempt}): ${reason}`;
+  },
   'slice-set-aside': ({ slice, error, message }, slices) =>
     `${capitalize(sliceName(slice, slices))} is set aside: ${error}: ${message}`,
   'service-asked-to-wait'({ seconds, page, slice }, slices) {

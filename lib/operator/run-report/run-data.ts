@@ -2,7 +2,7 @@
 
 import { createHistogram } from 'node:perf_hooks';
 import { type LogEntry, type PageEntry, refOf } from '../../core/model.ts';
-import { newestEntries } from '../../core/run-progress.ts';
+import { entriesOfAny } from '../../core/run-progress.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../target.ts';
 import { readStates, type RunView, stateOfRun } from '../run-view.ts';
@@ -78,11 +78,8 @@ export async function readRunData(target: ExportTarget, view: RunView, onPage: (
 
 /** The entries of the newest attempt of each slice. That of an unfinished run may have no entry yet. */
 async function* loggedEntries(target: ExportTarget, view: RunView): AsyncGenerator<LogEntry> {
-  const { log } = target;
-  const ref = refOf(view);
-  yield* log.entries(ref);
   const { active } = stateOfRun(await readStates(target), view.run) ?? {};
-  yield* newestEntries(log, active?.run === view.run ? active : ref);
+  yield* entriesOfAny(target.log, active?.run === view.run ? active : refOf(view));
 }
 
 function toPoint(entry: PageEntry): Point {

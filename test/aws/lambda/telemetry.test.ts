@@ -49,8 +49,6 @@ describe('an event', () => {
   it.each<[object, readonly object[]]>([
     [{ event: 'run-started' }, [{ ...ofExport, RunsStarted: 1 }]],
     [{ event: 'run-resumed' }, [{ ...ofExport, RunsResumed: 1 }]],
-    [{ event: 'run-restarted' }, [{ ...ofExport, CursorRestarts: 1 }]],
-    [{ event: 'run-restarted', isPass: true }, []],
     [{ event: 'run-skipped' }, [{ ...ofExport, RunsSkipped: 1 }]],
     [{ event: 'run-completed' }, [{ ...ofExport, RunsCompleted: 1 }]],
     [{ event: 'run-completed', until: '2026-11-01T00:00:00Z' }, [{ ...ofExport, RunsCompleted: 1 }]],

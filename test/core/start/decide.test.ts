@@ -150,7 +150,7 @@ describe('a start that finds a run', () => {
     ['that was interrupted, with other slices', daily, { slice: 'PT1H' }, onePage, 'refuse'],
     ['without a page', {}, {}, noPage, `replace at ${since}`],
     ['without a page, with another since', {}, { since: january.since }, noPage, `replace at ${january.since}`],
-    ['whose cursors repeat', {}, {}, endedAfter({ repeats: true }), replace],
+    ['whose cursors repeat', {}, {}, endedAfter({ repeats: true }), `replace at ${since}`],
     ['that may be published', published, {}, allPages, 'resume'],
     ['that may be published, with restart', published, restart, unread, 'refuse'],
     ['whose pages were changed, with restart', { ...published, lastFailure: conflict }, restart, unread, replace],
@@ -334,28 +334,28 @@ describe('the state after a start', () => {
   });
 
   it('begins slices again whose cursors repeat, or were rejected too often, and keeps the others', () => {
-    const slices = { count: 19, lengthMs: 24 * hour, parallel: 2, attempts: { 2: 4 }, restarts: { 3: 2, 4: 1 } };
-    const active = unfinished({ slices });
+    const slices = { count: 19, lengthMs: 24 * hour, parallel: 2 };
+    const pass = { ids: null, reports: 1, serviceTime: null };
+    const restarted = { attempts: { 2: 4 }, restarts: { 3: 2, 4: 1 }, passes: { 3: pass, 4: pass } };
+    const active = unfinished({ slices, ...restarted });
     const pages: readonly Partial<PageEntry>[] = [{ nextCursor: null }, { repeats: true }, {}, {}];
     const walked = pages.map((last, index) => ({ slice: sliceOf(active, index + 1), last: aPageEntry(last) }));
     const read = { kind: 'read', progress: progressOf(active, walked), hasKnownRoot: true } as const;
     const row = { state: { active }, start: { parallel: 5 }, facts: { unfinished: read } };
-    expect(stateAfter(row).active?.slices).toEqual({
-      count: 19,
-      lengthMs: 24 * hour,
-      parallel: 5,
+    expect(stateAfter(row).active).toMatchObject({
+      slices: { ...slices, parallel: 5 },
       attempts: { 2: 5, 3: 2 },
       generation: 1,
       restarts: undefined,
-      setAside: undefined,
+      passes: { 4: pass },
     });
     expect(decided(row)).toMatchObject({ progress: { counts: { done: 1, count: 19 }, totals: { pages: 2 } } });
   });
 
   it.each([
-    ['a single page: all begin again, as it may be an error document', 1, { 1: 2, 2: 2 }],
-    ['a second page: none does, as error documents have no cursor', 2, undefined],
-  ])('has slices of which one was refused, one is gone, and one has %s', (_, page, attempts) => {
+    ['a single page, which may be an error document: a new run begins', 1, 'replace'],
+    ['a second page: the run is resumed, as error documents have no cursor', 2, 'resume'],
+  ])('has slices of which one was refused, one is gone, and one has %s', (_, page, kind) => {
     const active = unfinished({ slices: { count: 3, lengthMs: 24 * hour, parallel: 2 } });
     const slice = (number: number) => sliceOf(active, number);
     const gone = anEndEntry(aPageEntry({}), { page: 1, reason: 'gone', status: 404, documentRoot: null });
@@ -365,10 +365,9 @@ describe('the state after a start', () => {
     walked.set({ slice: slice(3), last: undefined });
     const failures = [{ slice: 3, error: 'ContractError', message: 'another root' }];
     const progress = walked.get({ setAside: [3], failures });
-    const state = stateAfter({
-      state: { active },
-      facts: { unfinished: { kind: 'read', progress, hasKnownRoot: false } },
-    });
-    expect(state.active?.slices?.attempts ?? {}).toEqual(attempts ?? {});
+    const facts = { unfinished: { kind: 'read', progress, hasKnownRoot: false } } as const;
+    expect(decided({ state: { active }, facts })).toMatchObject({ kind, run: { since: active.since } });
+    const isKnown = { unfinished: { ...facts.unfinished, hasKnownRoot: true } };
+    expect(decided({ state: { active }, facts: isKnown }).kind).toBe('resume');
   });
 });

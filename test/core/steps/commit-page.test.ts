@@ -37,7 +37,7 @@ const run = async (bench: Bench, changed: object = {}, name = 'execution') =>
 describe('a page stored but not logged', () => {
   const isAdopted = ({ events }: Bench) => {
     expect(events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
-    expect(events.map(({ event }) => event)).not.toContain('run-restarted');
+    expect(events.map(({ event }) => event)).not.toContain('slice-restarted');
   };
   const whole = { ends: completes({ pages: 3, reports: 5 }), after: isAdopted };
   const another: Script = (_, nth) => (nth === 3 ? aFetchedPage({ nextCursor: cursorAt(77) }) : undefined);

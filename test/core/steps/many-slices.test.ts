@@ -385,8 +385,10 @@ describe('a run with many slices', () => {
   it('keeps the attempts of open slices in its state, and takes those of others from the log', async () => {
     const bench = anExportBench({ limits: { pagesPerInvocation: 25 } });
     const { name, request } = bench.deps.definition;
-    const slices = { count: 1_200, lengthMs: minute, parallel: 1, attempts: { 3: 2 }, restarts: { 3: 1 } };
-    const run = aRun({ export: name, since, until: at('2026-11-01T20:00:00Z'), slices, request, execution: 'one' });
+    const slices = { count: 1_200, lengthMs: minute, parallel: 1 };
+    const restarted = { attempts: { 3: 2 }, restarts: { 3: 1 } };
+    const period = { since, until: at('2026-11-01T20:00:00Z') };
+    const run = aRun({ export: name, ...period, slices, ...restarted, request, execution: 'one' });
     const entryOf = (slice: number, attempt: number, nextCursor: LogEntry['cursor']) => {
       const ref = { slice, attempt, page: 1 };
       return aPageEntry({ ...ref, export: name, run: run.run, key: pageKey(run, ref), nextCursor });
@@ -416,8 +418,8 @@ describe('a run with many slices', () => {
     const loop = { export: name, run: run.run, executionNumber: 1, page: 5, iterations: 1, waits: 0 };
     await expect(exportPage({ ...bench.deps, service }, { loop, execution: 'one' })).rejects.toThrow('stop');
     const active = (await bench.state()).active as Run;
-    expect(active.slices).toMatchObject({ attempts: { 4: 2 }, restarts: { 4: 1 }, generation: 1 });
-    expect(active.slices?.attempts).toEqual({ 4: 2 });
+    expect(active).toMatchObject({ attempts: { 4: 2 }, restarts: { 4: 1 }, generation: 1 });
+    expect(active.attempts).toEqual({ 4: 2 });
     const entries = await collect(newestEntries(bench.log, active));
     expect(entries.map(({ slice, attempt }) => [slice, attempt])).toEqual([
       [1, 1],

@@ -8,7 +8,6 @@ import type { Executions, PageLog } from '../../../lib/core/ports.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, at, collect } from '../../support/builders.ts';
 import { anExportBench, begin, type Bench, manifestsIn } from '../../support/export/export-bench.ts';
@@ -218,11 +217,6 @@ describe('BeginRun', () => {
   describe('of an execution whose run is over', () => {
     const finish = async (bench: Bench, run: RunId, execution = 'late') =>
       void (await finishRun(bench.deps, { run, execution }));
-    const fail = async (bench: Bench) => {
-      const failure = { Error: 'RepeatedCursorError', Cause: 'x' };
-      await failRun(bench.deps, { failure, execution: 'late' });
-      expect((await bench.state()).active).toBeUndefined();
-    };
 
     it.each<[how: string, end: (bench: Bench, run: RunId) => Promise<void>]>([
       ['it has completed one', finish],
@@ -233,7 +227,6 @@ describe('BeginRun', () => {
           await finish(bench, await exported(bench, 'another'), 'another');
         },
       ],
-      ['it has failed for good', fail],
       ['an operator has abandoned its run', async (bench, run) => void (await abandon(bench, run))],
     ])('begins no other run once %s', async (_, end) => {
       const bench = anExportBench({ reports: [] });

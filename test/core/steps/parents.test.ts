@@ -118,13 +118,13 @@ describe('a run of an export with parents', () => {
       ({ store }: Bench) => store.objects.set(pageOf(store, '000002-000002').replace('2.xml', '3.xml'), '<reports/>'),
       /^Page 3 of parent 2 of run/,
     ],
-  ])('is not published, and the error names the parent, if %s', async (_, slices, damage, message) => {
+  ])('is not published, and the error names the parent, if %s', async (_, restarted, damage, message) => {
     const bench = aBench();
     let loop: LoopState & { readonly next: string } = (await begin(bench.deps, 'one')) as LoopState & { next: string };
     while (loop.next !== 'finish') loop = await exportPage(bench.deps, { loop, execution: 'one' });
     const { active, ...state } = await bench.state();
     if (active?.slices === undefined) throw new Error('no run with slices');
-    const changed = { ...active, slices: { ...active.slices, ...slices } };
+    const changed = { ...active, ...restarted };
     await bench.log.replaceState({ ...state, version: state.version + 1, active: changed } as ExportState);
     damage(bench);
     await expect(finishRun(bench.deps, { run: active.run, execution: 'one' })).rejects.toThrow(message);
@@ -436,7 +436,7 @@ describe('a parent that an operator skips', () => {
     bench.running.add('one');
     const exportNext = async (loop: LoopState) => await exportPage(bench.deps, { loop, execution: 'one' });
     let loop = await exportNext(begun);
-    while ((await bench.state()).active?.slices?.restarts === undefined) loop = await exportNext(loop);
+    while ((await bench.state()).active?.restarts === undefined) loop = await exportNext(loop);
     await bench.start(skip);
     while (loop.next === 'page') loop = await exportNext(loop);
     expect(loop.next).toBe('finish');

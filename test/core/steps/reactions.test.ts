@@ -8,29 +8,28 @@ import { classify, type Reaction } from '../../../lib/core/steps/slices/reaction
 const timeIsUp = AbortSignal.abort(new ExportError('ServiceUnavailableError', 'the time of the invocation is over'));
 const processEnds = AbortSignal.abort(new Error('SIGINT'));
 
-/** In a run with one slice, in one with several, and when the process is to end. */
-const specification: Record<ErrorName, readonly [one: Reaction, several: Reaction, ending: Reaction]> = {
-  ConfigurationError: ['stop', 'stop', 'stop'],
-  PageConflictError: ['stop', 'stop', 'stop'],
-  RunSupersededError: ['stop', 'stop', 'stop'],
-  ServiceUnavailableError: ['outage', 'outage', 'stop'],
-  ServiceUnreachableError: ['outage', 'outage', 'stop'],
-  ServiceThrottledError: ['outage', 'outage', 'stop'],
-  CursorRejectedError: ['setAside', 'restart', 'restart'],
-  RepeatedCursorError: ['setAside', 'setAside', 'stop'],
-  RequestRejectedError: ['setAside', 'setAside', 'stop'],
-  ContractError: ['setAside', 'setAside', 'stop'],
+/** While the process runs, and when it is to end. */
+const specification: Record<ErrorName, readonly [running: Reaction, ending: Reaction]> = {
+  ConfigurationError: ['stop', 'stop'],
+  PageConflictError: ['stop', 'stop'],
+  RunSupersededError: ['stop', 'stop'],
+  ServiceUnavailableError: ['outage', 'stop'],
+  ServiceUnreachableError: ['outage', 'stop'],
+  ServiceThrottledError: ['outage', 'stop'],
+  CursorRejectedError: ['restart', 'restart'],
+  RepeatedCursorError: ['setAside', 'stop'],
+  RequestRejectedError: ['setAside', 'stop'],
+  ContractError: ['setAside', 'stop'],
 };
 
-const facts = { isSliced: true, interruption: undefined, hasFetched: false };
+const facts = { interruption: undefined, hasFetched: false };
 
 describe('the reaction to an error of a chain', () => {
   it.each(errorNames)('of %s', (name) => {
-    const [one, several, ending] = specification[name];
+    const [running, ending] = specification[name];
     const error = new ExportError(name, 'a test');
-    expect(classify(error, { ...facts, isSliced: false })).toBe(one);
-    expect(classify(error, facts)).toBe(several);
-    expect(classify(error, { ...facts, interruption: timeIsUp })).toBe(several);
+    expect(classify(error, facts)).toBe(running);
+    expect(classify(error, { ...facts, interruption: timeIsUp })).toBe(running);
     expect(classify(error, { ...facts, interruption: processEnds })).toBe(ending);
   });
 
@@ -38,7 +37,6 @@ describe('the reaction to an error of a chain', () => {
     const error = new ExportError('ConfigurationError', 'denied', { isForbidden: true });
     expect(classify(error, facts)).toBe('stop');
     expect(classify(error, { ...facts, hasFetched: true })).toBe('setAside');
-    expect(classify(error, { ...facts, hasFetched: true, isSliced: false })).toBe('stop');
     expect(classify(error, { ...facts, hasFetched: true, interruption: processEnds })).toBe('stop');
     expect(classify(new ExportError('ConfigurationError', '401'), { ...facts, hasFetched: true })).toBe('stop');
   });

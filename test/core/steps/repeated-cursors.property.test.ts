@@ -48,9 +48,9 @@ describe('the log entries of a run that is to be published', () => {
     const distinct = [null, 'a', 'b'];
     const repeated = [null, 'b', 'c', 'b'];
     await readSlices([distinct, distinct]);
-    await expect(readSlices([[null, 'a', 'a'], distinct])).rejects.toMatchObject({ slice: 1 });
+    await expect(readSlices([[null, 'a', 'a'], distinct])).rejects.toMatchObject({ chain: { slice: 1 } });
     await expect(readSlices([distinct, repeated])).rejects.toMatchObject({
-      slice: 2,
+      chain: { slice: 2 },
       message: expect.stringContaining('Page 4 of slice 2'),
     });
     await expect(readSlices([distinct, repeated], 'a/b')).rejects.toThrow('Page 4 of parent 2');

@@ -70,8 +70,8 @@ describe('the progress of a run', () => {
     ],
     [{ event: 'slice-restarted', ...ofSlice, attempt: 2, isPass: true, reason: 'its second pass follows' }, ''],
     [
-      { event: 'run-restarted', ...ofRun, abandoned: run, isPass: true, reason: 'Its second pass follows' },
-      `Its second pass follows. It continues as run ${run}`,
+      { event: 'slice-restarted', ...ofRun, slice: undefined, attempt: 2, isPass: false, reason: 'status 410' },
+      'The run starts over: status 410',
     ],
     [
       { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML', slices: sliced.slices },

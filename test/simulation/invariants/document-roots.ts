@@ -3,6 +3,7 @@
  * one. The service has one for all its pages; as a fault, it sends documents with others.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { recordOf } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { SimulatedService } from '../world/report-service.ts';
@@ -48,10 +49,11 @@ export function checkDocumentRoot(
   if (hasPages && documentRoot === undefined) violate(`none after run ${lastCompleted.result.run}`);
 
   const before = previous?.active;
-  if (active === undefined || before === undefined || active.cursorRestarts <= before.cursorRestarts) return;
+  const hasStartedOver = writer().step === 'ExportPage' && !isDeepStrictEqual(active?.attempts, before?.attempts);
+  if (active === undefined || !hasStartedOver) return;
   if (active.documentRoot !== undefined) learn(seen, active.run, world.time.now());
-  else if ((seen.firstPagesAt.get(before.run) ?? Number.POSITIVE_INFINITY) < writer().startedAt) {
-    violate(`run ${active.run} has started over, and does not know that of run ${before.run}`);
+  else if ((seen.firstPagesAt.get(active.run) ?? Number.POSITIVE_INFINITY) < writer().startedAt) {
+    violate(`run ${active.run} has started over, and does not know that of its pages`);
   }
 }
 

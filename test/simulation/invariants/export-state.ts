@@ -6,8 +6,8 @@ import {
   chainsOf,
   cutsOf,
   entriesOf,
+  endOfChain,
   entriesOfChain,
-  keyOfPage,
   findServedPage,
   isChangedTooLate,
   isStored,
@@ -21,7 +21,7 @@ import {
 } from './observations.ts';
 import { operatorId } from '../histories/abandon.ts';
 import { exportedUntil, hasCoverage } from './parents.ts';
-import { checkCuts, checkSlices, maxRestarts } from './slices.ts';
+import { checkCuts, checkSlices, maxRestarts, progressOf } from './slices.ts';
 
 /** `name`: of the export, or of a bounded run of it. */
 export function checkExportState(
@@ -47,8 +47,7 @@ export function checkExportState(
   }
   if (state.active !== undefined && begins) {
     checkCuts(observations, name, state.active);
-    const firstPass = state.active.pass && seen.begunAt.get(previous?.active?.run ?? '');
-    seen.begunAt.set(state.active.run, firstPass ?? observed.service.now());
+    seen.begunAt.set(state.active.run, observed.service.now());
   }
   if (previous?.active !== undefined) checkActiveRun(observations, seen, observed, previous.active, state);
   if (name === observed.name) {
@@ -105,8 +104,8 @@ function checkActiveRun(
   previous: ActiveRun,
   state: StateItem,
 ): void {
-  const { world, writer, findExecution, prefix, s3 } = observations;
-  const { firstPagesAt, pagesStoredAt, requestMarks } = seen;
+  const { world, writer, findExecution } = observations;
+  const { firstPagesAt, requestMarks } = seen;
   const { step, payload, id, startedAt } = writer();
   const input = (payload.input ?? {}) as {
     restart?: boolean;
@@ -156,36 +155,38 @@ function checkActiveRun(
     isWhole(observations, name, previous.run) &&
     reports < minReportsOf(scenario) &&
     previous.completion === undefined;
-  // A slice whose pages repeat starts over alone.
-  const isOnly = previous.slices === undefined;
-  const canNeverComplete = (isOnly && last?.repeats === true) || isTooSmall;
+  const keepsNothing = isReplaceable && (hadNoPages || startsOver(observations, { name, scenario, service }, previous));
+  const isDoubtful = wasRefusedAtFirst(observations, name, previous);
   const isRestarted =
-    step === 'BeginRun' && isOtherExecution && (restartRequested || (isReplaceable && hadNoPages) || canNeverComplete);
-  const isRestartedForCursor =
-    step === 'ExportPage' &&
-    isOnly &&
-    active?.cursorRestarts === previous.cursorRestarts + 1 &&
-    active.cursorRestarts <= maxRestarts({ scenario, service }) &&
-    active.since === previous.since;
-  const cannotResume =
-    step === 'FailRun' &&
-    active === undefined &&
-    ((isOnly && /^(CursorRejected|RepeatedCursor)Error$/.test(input.Error ?? '')) || canNeverComplete);
-  // The last page of a pass is stored, and not logged.
-  if (isRestartedForCursor && last !== undefined && !service.counts) {
-    const nextKey = prefix + keyOfPage(last.key, last.page + 1);
-    const isFound = s3().objects.has(nextKey) && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
-    const isDisturbed = world.injectedFaults.some(({ site }) => site.startsWith(`${id}/`) && !/fetch/.test(site));
-    if (isFound && !isDisturbed) {
-      world.violate('a run does not start over while its next page is stored', `${name}: ${nextKey}`);
-    }
-  }
+    step === 'BeginRun' && isOtherExecution && (restartRequested || keepsNothing || isDoubtful || isTooSmall);
+  const cannotResume = step === 'FailRun' && active === undefined && isTooSmall;
   const isAbandoned = id === operatorId && active === undefined;
-  if (isCompleted || isRestarted || isRestartedForCursor || cannotResume || isAbandoned) return;
+  if (isCompleted || isRestarted || cannotResume || isAbandoned) return;
   world.violate(
     'an export has one active run',
     `${name}: ${step} ${id} replaced ${previous.run} by ${active?.run ?? 'no run'}`,
   );
+}
+
+/** Whether every slice with pages starts over with the next start, so that nothing is left of the run. */
+function startsOver(
+  observations: Observations,
+  { name, scenario, service }: Pick<ObservedExport, 'name' | 'scenario' | 'service'>,
+  run: ActiveRun,
+): boolean {
+  return chainsOf(observations, run.run).every((chain) => {
+    const last = entriesOfChain(observations, name, run.run, chain).at(-1);
+    const wasRejected = (run.restarts?.[chain.slice ?? 1] ?? 0) > maxRestarts({ scenario, service });
+    const isOver = last?.nextCursor === null || endOfChain(observations, name, run.run, chain) !== undefined;
+    return last === undefined || (!isOver && (last.repeats || wasRejected));
+  });
+}
+
+/** Whether other first pages were refused, so that those of the run may be error documents. */
+function wasRefusedAtFirst(observations: Observations, name: string, run: ActiveRun): boolean {
+  const wasRefused = progressOf(observations, run)?.failures.some(({ error }) => error === 'ContractError') === true;
+  const chains = chainsOf(observations, run.run).map((chain) => entriesOfChain(observations, name, run.run, chain));
+  return wasRefused && chains.every(({ length }) => length <= 1);
 }
 
 function checkCompletedRun(

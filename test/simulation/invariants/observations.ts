@@ -160,16 +160,14 @@ export interface ActiveRun {
     readonly count: number;
     /** Absent: each slice is of a parent, and has all of the period. */
     readonly lengthMs?: number;
-    readonly attempts?: Readonly<Record<string, number>>;
-    readonly restarts?: Readonly<Record<string, number>>;
-    readonly generation?: number;
   };
+  readonly attempts?: Readonly<Record<string, number>>;
+  readonly restarts?: Readonly<Record<string, number>>;
+  readonly generation?: number;
+  readonly passes?: object;
   readonly request: { readonly format: string; readonly api: { readonly pagination?: string } };
   readonly startedAt: string;
   readonly compression?: string;
-  readonly cursorRestarts: number;
-  /** Set if it is a further pass of the pages of another run. */
-  readonly pass?: object;
   readonly completion?: object;
   readonly lastFailure?: object;
   readonly documentRoot?: string;
@@ -206,7 +204,7 @@ export interface ProgressItem {
   readonly done: { readonly pages: number; readonly bytes: number };
 }
 
-/** One attempt of a slice. A run with one slice has neither number. */
+/** One attempt of a slice. The first one of the only slice of a run has neither number. */
 export interface Chain {
   readonly slice?: number | undefined;
   readonly attempt?: number | undefined;
@@ -299,9 +297,10 @@ export const partitionOf = (exportName: string): string => `acme/${exportName}`;
 
 /** The slices of a run in their newest attempts, the oldest first. */
 export function chainsOf({ runs }: Pick<Observations, 'runs'>, run: string): readonly Chain[] {
-  const { count, attempts = {} } = runs.get(run)?.slices ?? {};
-  if (count === undefined) return [{}];
-  return Array.from({ length: count }, (_, index) => ({ slice: index + 1, attempt: attempts[index + 1] ?? 1 }));
+  const { slices, attempts = {} } = runs.get(run) ?? {};
+  const chainOf = (slice: number): Chain => ({ slice, attempt: attempts[slice] ?? 1 });
+  if (slices === undefined) return [attempts[1] === undefined ? {} : chainOf(1)];
+  return Array.from({ length: slices.count }, (_, index) => chainOf(index + 1));
 }
 
 /** The intervals of the slices of a run. They are cut at multiples of a length since 1970, in UTC. */

@@ -188,8 +188,8 @@ export function createOracle(observations: Observations, maxClockErrorMs: number
   }
 
   /** Another pass is resumed without a page, too: the one before would be in vain. And so is a run with jobs. */
-  const isResumed = ({ execution, pass }: ActiveRun, before: ActiveRun): boolean =>
-    execution !== before.execution && pass === undefined;
+  const isResumed = ({ execution, passes }: ActiveRun, before: ActiveRun): boolean =>
+    execution !== before.execution && passes === undefined;
 
   return {
     onState(observed, state, previous) {

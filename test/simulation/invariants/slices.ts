@@ -61,23 +61,19 @@ export function checkSlices(
   }
   // The state is that of before this write.
   const before = chainsOf(observations, active.run);
-  const restarted = before.filter(
-    ({ slice = 0, attempt }) => (active.slices?.attempts?.[slice] ?? attempt) !== attempt,
-  );
+  const restarted = before.filter(({ slice = 1, attempt }) => (active.attempts?.[slice] ?? attempt) !== attempt);
   for (const chain of restarted) {
-    const { slice = 0, attempt = 1 } = chain;
+    const { slice = 1, attempt = 1 } = chain;
     const entries = entriesOfChain(observations, name, active.run, chain);
     const repeats = entries.at(-1)?.repeats === true || hasRepeatedCursor(entries);
     const allowed = maxRestarts({ scenario, service });
-    const wasRejected = step === 'BeginRun' && (previous.slices?.restarts?.[slice] ?? 0) > allowed;
-    const wasRefused = progressOf(observations, previous)?.failures.some(({ error }) => error === 'ContractError');
-    const isDoubtful = step === 'BeginRun' && wasRefused && entries.length === 1;
+    const wasRejected = step === 'BeginRun' && (previous.restarts?.[slice] ?? 0) > allowed;
     const isAllowed =
-      active.slices?.attempts?.[slice] === attempt + 1 &&
+      active.attempts?.[slice] === attempt + 1 &&
       (step === 'ExportPage'
         ? restarted.length === 1
-        : wasRejected || isDoubtful || ((step === 'BeginRun' || step === 'FinishRun') && repeats));
-    const restarts = active.slices?.restarts?.[slice] ?? 0;
+        : wasRejected || ((step === 'BeginRun' || step === 'FinishRun') && repeats));
+    const restarts = active.restarts?.[slice] ?? 0;
     if (!isAllowed || restarts > allowed) {
       world.violate('a slice starts over only on its own', `${label}: slice ${slice} by ${id}`);
     }
@@ -106,7 +102,7 @@ function hasRepeatedCursor(entries: readonly LogEntry[]): boolean {
 export function checkProgress(observations: Observations, name: string, record: ProgressItem): void {
   const { world, runs } = observations;
   const active = runs.get(record.run);
-  if (active?.slices === undefined || record.generation !== (active.slices.generation ?? 0)) return;
+  if (active?.slices === undefined || record.generation !== (active.generation ?? 0)) return;
   const open = new Set([...record.open, ...record.setAside]);
   const chains = chainsOf(observations, record.run).slice(0, record.begun);
   const complete = chains.filter(({ slice = 0 }) => !open.has(slice));
@@ -123,14 +119,14 @@ export function checkProgress(observations: Observations, name: string, record: 
 }
 
 /** The recorded progress of the run; undefined if there is none. */
-function progressOf({ dynamoDb }: Observations, { export: name, run }: ActiveRun): ProgressItem | undefined {
+export function progressOf({ dynamoDb }: Observations, { export: name, run }: ActiveRun): ProgressItem | undefined {
   return dynamoDb()
     .items(`acme/${name}`, 'progress#')
     .map(recordOf<ProgressItem>)
     .find((record) => record.run === run);
 }
 
-/** A run with one slice has no log of slices to read. */
+/** A run with one slice has no log of slices to read, until it starts over. */
 export function checkSlicesRead(
   { world, runs }: Pick<Observations, 'world' | 'runs'>,
   { id }: Process,
@@ -141,12 +137,13 @@ export function checkSlicesRead(
     readonly Key?: { readonly pk?: { S?: string }; readonly sk?: { S?: string } };
   };
   const [, run = ''] = /^run#([^#]+)#slice#/.exec(values[':from']?.S ?? values[':prefix']?.S ?? '') ?? [];
-  if (run !== '' && runs.get(run)?.slices === undefined) {
+  const { slices, attempts } = runs.get(run) ?? {};
+  if (run !== '' && slices === undefined && attempts === undefined) {
     world.violate('a run with one slice makes no request for slices', `${id}: ${run}`);
   }
   const isProgress = Key?.sk?.S?.startsWith('progress#') === true;
   const ofExport = [...runs.values()].filter((each) => `acme/${each.export}` === Key?.pk?.S);
-  if (isProgress && ofExport.every(({ slices }) => slices === undefined)) {
+  if (isProgress && ofExport.every((each) => each.slices === undefined)) {
     world.violate('a run with one slice makes no request for slices', `${id}: its progress`);
   }
 }
@@ -244,9 +241,9 @@ export function mayBeMisplaced(
 
 /** Whether a key is that of a page of an earlier attempt of its slice. */
 export function isOfEarlierAttempt(observations: Observations, run: string, key: string): boolean {
-  const chain = chainOfKey(key);
-  const current = chainsOf(observations, run).find(({ slice }) => slice === chain.slice);
-  return chain.attempt !== undefined && chain.attempt < (current?.attempt ?? 0);
+  const { slice: number = 1, attempt = 1 } = chainOfKey(key);
+  const current = chainsOf(observations, run).find(({ slice = 1 }) => slice === number);
+  return attempt < (current?.attempt ?? 0);
 }
 
 /** Which attempt of which slice the key of a page names. */

@@ -107,8 +107,8 @@ function checkPage(
   if (!holdsCursor(metadata.cursor, cursor)) {
     world.violate('cursors form a chain', `${key} was requested with another cursor`);
   }
-  const isOfRun =
-    (slice === undefined) === (active?.slices === undefined) && (slice ?? 1) <= (active?.slices?.count ?? 1);
+  const isNumbered = active?.slices !== undefined || attempt !== undefined;
+  const isOfRun = (slice !== undefined) === isNumbered && (slice ?? 1) <= (active?.slices?.count ?? 1);
   const isOfSlice = metadata.slice === slice && (slice === undefined || metadata.attempt === attempt);
   if (!isOfRun || metadata.run !== run || metadata.page !== page || !isOfSlice) {
     world.violate('page metadata names the run and the page', key);
@@ -163,7 +163,9 @@ function checkManifest(
   }
   const entries = chains.flat();
   const listed = JSON.stringify(manifest.pages.map(manifestFields));
-  const expected = chains.flatMap((chain, index) => chain.map((entry) => ({ ...entry, parent: parents[index] })));
+  const expected = chains.flatMap((chain, index) =>
+    chain.map((entry) => ({ ...entry, slice: run.slices && entry.slice, parent: parents[index] })),
+  );
   const logged = JSON.stringify(expected.map((entry, index) => manifestFields({ ...entry, page: index + 1 })));
   const cuts = cutsOf(run);
   const slices = cuts.map((bounds, index) => sliceFields(bounds, chains[index] ?? []));

@@ -898,12 +898,12 @@ export const mutants: readonly Mutant[] = [
     violates: 'a slice starts over only on its own',
     faults: inWrites(
       (state) => {
-        const slices = state.active?.slices;
-        if (state.active === undefined || slices?.attempts === undefined) return state;
-        const newest = Math.max(...Object.values(slices.attempts));
+        const { slices, attempts: before } = state.active ?? {};
+        if (state.active === undefined || slices === undefined || before === undefined) return state;
+        const newest = Math.max(...Object.values(before));
         const numbers = Array.from({ length: slices.count }, (_, index) => index + 1);
         const attempts = Object.fromEntries(numbers.map((number) => [number, newest]));
-        return { ...state, active: { ...state.active, slices: { ...slices, attempts } } };
+        return { ...state, active: { ...state.active, attempts } };
       },
       ['ExportPage'],
     ),
@@ -922,9 +922,8 @@ export const mutants: readonly Mutant[] = [
     name: 'a slice that starts over keeps its place in the recorded progress',
     violates: 'a slice starts over only on its own',
     faults: inWrites((state) => {
-      const slices = state.active?.slices;
-      if (state.active === undefined || slices === undefined) return state;
-      return { ...state, active: { ...state.active, slices: { ...slices, generation: 0 } } };
+      if (state.active?.slices === undefined) return state;
+      return { ...state, active: { ...state.active, generation: 0 } };
     }),
     firstSeed: 1_550,
   },

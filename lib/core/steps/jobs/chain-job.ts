@@ -18,7 +18,7 @@ import type {
   StepDependencies,
   Versioned,
 } from '../../ports.ts';
-import { numberOf } from '../../slices.ts';
+import { numberOf, shownNumber } from '../../slices.ts';
 import { NotYet } from '../../slots/held-slot.ts';
 import { ownedRun } from '../export-state.ts';
 import {
@@ -223,7 +223,7 @@ class JobStep {
     more: Pick<PageRequest, 'job' | 'beforeSend'>,
   ): Promise<Result> {
     const { run, slice, parent } = this.#chain;
-    const label = `the report job of ${describePage({ page: 1, ...slice, parent: parent?.id })} of run ${run.run}`;
+    const label = `the report job of ${describePage({ page: 1, slice: shownNumber(run, slice), parent: parent?.id })} of run ${run.run}`;
     const request = { ...requestOf(this.#chain, { cursor: null, label }), ...more };
     const { result } = await withLimits(this.#deps, this.#chain, this.#limits, send)(request, this.#limits, 1);
     return result;
@@ -243,7 +243,7 @@ class JobStep {
     this.#deps.emit({
       event: 'waiting-for-job',
       ...refOf(run),
-      slice: slice.slice,
+      slice: shownNumber(run, slice),
       job: id,
       status,
       statusSince,

@@ -17,8 +17,6 @@ import { Parked } from '../jobs/chain-job.ts';
 export type Reaction = 'stop' | 'restart' | 'setAside' | 'outage' | 'queue' | 'park';
 
 export interface ErrorFacts {
-  /** Whether the run has several slices. The only slice of a run starts over as another run (`export-page.ts`). */
-  readonly isSliced: boolean;
   /** Aborted with an ExportError if the time of the invocation is over, with another reason if the process ends. */
   readonly interruption: AbortSignal | undefined;
   /** Whether the run has fetched a page, so that its settings and credentials are right. */
@@ -35,15 +33,15 @@ const reactions: Partial<Record<ErrorName, Reaction>> = {
   ServiceThrottledError: 'outage',
 };
 
-export function classify(error: unknown, { isSliced, interruption, hasFetched }: ErrorFacts): Reaction {
+export function classify(error: unknown, { interruption, hasFetched }: ErrorFacts): Reaction {
   if (error instanceof NotYet) return 'queue';
   if (error instanceof Parked) return 'park';
-  if (isSliced && isExportError(error, 'CursorRejectedError')) return 'restart';
+  if (isExportError(error, 'CursorRejectedError')) return 'restart';
   const doesProcessEnd = interruption?.aborted === true && !isExportError(interruption.reason);
   if (doesProcessEnd) return 'stop';
   if (!isExportError(error)) return 'setAside';
   // The credentials are right, so one chain may be forbidden while the others are not.
-  if (isSliced && hasFetched && error.isForbidden === true) return 'setAside';
+  if (hasFetched && error.isForbidden === true) return 'setAside';
   return reactions[error.name] ?? 'setAside';
 }
 
