@@ -12,9 +12,6 @@ const maxPayloadBytes = 1_024;
 /** Lambda's own limit. */
 const maxInvocationMs = 900_000;
 
-/** A run restarts at most this often because its cursor was rejected; each restart adds an iteration. */
-const maxCursorRestarts = 3;
-
 /**
  * `settingsOf`: the settings of the export with this start input, of each version that is deployed: an execution may
  * invoke the functions of several. `damagedRuns`: the runs that have a page which someone has changed. `firstPageAt`:
@@ -34,7 +31,7 @@ export function createExecutionChecks(
       const count = (iterations.get(name) ?? 0) + 1;
       iterations.set(name, count);
       const iterationsPerExecution = Math.max(...settingsOf(input).map((each) => each.iterationsPerExecution));
-      if (count > iterationsPerExecution + maxCursorRestarts + redriveCount) {
+      if (count > iterationsPerExecution + redriveCount) {
         world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
     }

@@ -151,8 +151,11 @@ function checkCoverage(
       Math.max(...pages.map(({ asOf }) => asOf)) - run.lagMs,
       run.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(run.until),
     );
+    // Reports before the `since` that an operator has named are not wanted, also if a slow clock has not reached it.
+    const wanted = isFirst ? Date.parse(run.since) : 0;
     // By the clocks of the exporter, a named `since` may leave a gap.
-    coverage.covered.set(parent, [hasMoved && !isNamed ? Math.max(least, watermark) : least, Math.max(most, reached)]);
+    const sure = hasMoved && !isNamed ? Math.max(least, watermark) : least;
+    coverage.covered.set(parent, [sure, Math.max(most, reached, wanted)]);
   }
 }
 
