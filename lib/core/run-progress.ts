@@ -149,8 +149,8 @@ export async function readProgress(log: ProgressLog, run: Run): Promise<RunProgr
   const known = isValid ? content : nothingRecorded;
   const numbers = [...known.open, ...known.setAside];
   const open = await mapConcurrently(numbers, concurrentReads, (number) => readSlice(log, run, number));
-  const walked = new WalkedSlices(run, knownOf(known), open.filter(isOpen));
-  for (const each of open) if (!isOpen(each)) walked.set(each);
+  const walked = new WalkedSlices(run, knownOf(known));
+  for (const each of open) walked.set(each);
   for await (const entry of newestEntries(log, run, known.begun)) {
     walked.set({ slice: sliceOf(run, entry.slice ?? 1), last: entry });
   }

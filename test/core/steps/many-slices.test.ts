@@ -427,6 +427,26 @@ describe('a run with many slices', () => {
       [3, 2],
     ]);
   });
+
+  it('has the root of a page that was logged after the progress was recorded', async () => {
+    const { log } = anExportBench();
+    const run = aRun({ since, slices: { count: 2, lengthMs: minute, parallel: 1 } });
+    const record = log.progress(run.export);
+    await record.replace(
+      await record.read(),
+      aProgressRecord({ run: run.run, begun: 1, open: [1], documentRoot: null, loggedAt: null }),
+    );
+    const ref = { slice: 1, attempt: 1, page: 1 };
+    const page = aPageEntry({
+      ...ref,
+      export: run.export,
+      run: run.run,
+      key: pageKey(run, ref),
+      nextCursor: cursorAt(1),
+    });
+    await log.append(page);
+    expect(await readProgress(log, run)).toMatchObject({ documentRoot: page.documentRoot, loggedAt: page.loggedAt });
+  });
 });
 
 describe('a slice without a page', () => {
