@@ -28,18 +28,15 @@ function temporaryFolder(): string {
   }
 }
 
-/** Tests with processes take a minute on a busy machine. These limits only end a test that would never end. */
-const generousLimits = { testTimeout: 600_000, hookTimeout: 600_000, expect: { poll: { timeout: 300_000 } } };
-
 export default defineConfig({
   test: {
     // A small CI machine has two cores. Tests also wait for the disk and for timers, so three workers keep both busy.
     maxWorkers: 3,
-    // Generous: no test depends on the speed of the machine.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
-    teardownTimeout: 30_000,
-    expect: { poll: { timeout: 60_000 } },
+    // These limits only end a test that would never end: no test depends on the speed of the machine.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+    teardownTimeout: 120_000,
+    expect: { poll: { timeout: 300_000 } },
     // Programs that a test starts reuse compiled modules. The command line has a cache of its own.
     env: { NODE_COMPILE_CACHE: fileURLToPath(new URL('node_modules/.cache/tests', import.meta.url)) },
     projects: [
@@ -56,7 +53,7 @@ export default defineConfig({
           env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.05', TMPDIR: temporaryFolder() },
         },
       },
-      { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests], ...generousLimits } },
+      { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests] } },
       {
         extends: true,
         test: {
@@ -65,13 +62,9 @@ export default defineConfig({
           globalSetup: ['test/aws-e2e/global-setup.ts'],
           // The tests share the emulators.
           fileParallelism: false,
-          ...generousLimits,
         },
       },
-      {
-        extends: true,
-        test: { name: 'browser', include: ['test/browser/**/*.test.ts'], fileParallelism: false, ...generousLimits },
-      },
+      { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'], fileParallelism: false } },
       {
         extends: true,
         test: {
@@ -79,7 +72,6 @@ export default defineConfig({
           include: ['test/large/**/*.test.ts'],
           // The tests measure memory.
           fileParallelism: false,
-          ...generousLimits,
           testTimeout: 3_600_000,
           hookTimeout: 3_600_000,
         },

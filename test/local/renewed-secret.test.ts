@@ -10,7 +10,9 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const consent = (refreshToken: string, clientSecret = 'the-client-secret') =>
   JSON.stringify({ client_secret: clientSecret, refresh_token: refreshToken });
-function open(out: string, secret: string, runtime = systemRuntime) {
+/** Without a limit on waiting: the clock of waits stands still. */
+const patientRuntime = { ...systemRuntime, monotonicNow: () => 0 };
+function open(out: string, secret: string, runtime = patientRuntime) {
   const source = createRenewedSecret(out, secret, runtime);
   return { ...source, update: source.update as NonNullable<typeof source.update> };
 }

@@ -127,13 +127,17 @@ describe('a response of one byte per second', () => {
 
   it('in an error response is read for two seconds only', async () => {
     const opening = 'HTTP/1.1 410 Gone\r\ncontent-type: text/plain\r\ncontent-length: 9999\r\n\r\n';
-    const { error, seconds } = await trickle(opening, 'Sorry');
+    // The other limit is that of the whole request.
+    const { error, seconds } = await trickle(opening, 'Sorry', { limits: 2 });
     expect(error).toMatchObject({ name: 'RequestRejectedError' });
     expect(seconds).toBe(2);
   });
 
-  /** Sends `opening`, then `start` and padding at a byte per second. Returns the error, and when it came. */
-  async function trickle(opening: string, start: string): Promise<{ error: Error | undefined; seconds: number }> {
+  /**
+   * Sends `opening`, then `start` and padding at a byte per second. Returns the error, and when it came. `limits` of
+   * time apply once the client has read the opening.
+   */
+  async function trickle(opening: string, start: string, { limits } = { limits: 1 }) {
     let socket: Socket | undefined;
     await using server = await startRawServer((taken) => {
       socket = taken;
@@ -146,15 +150,13 @@ describe('a response of one byte per second', () => {
       failed = error;
     });
     await expect.poll(() => socket, backoff).toBeDefined();
-    // `opening` has arrived before the first second.
-    await pause(20);
-    const sleepers = clock.sleepers();
+    await expect.poll(() => clock.sleepers(), backoff).toBe(limits);
     let seconds = 0;
     for (; failed === undefined && seconds < 1_000; seconds += 1) {
       socket?.write(start[seconds] ?? 'x');
       await clock.advance(1_000);
       // After a timeout, destroying the stream takes some turns of the event loop.
-      if (clock.sleepers() < sleepers) await failing;
+      if (clock.sleepers() < limits) await failing;
     }
     await expect.poll(() => server.open, backoff).toBe(0);
     return { error: failed, seconds };

@@ -8,6 +8,7 @@ import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
 import { fetchPage } from '../../support/builders.ts';
 import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
 import { apiWithTokens, clientSecret, startTokenServer, type TokenServer } from '../../support/service/token-server.ts';
+import { createVirtualClock } from '../../support/virtual-clock.ts';
 
 const request = pageRequest({ format: 'JSON' });
 
@@ -215,10 +216,11 @@ describe('a refresh token', () => {
 
   it('is not cut off by the timeouts of pages', async () => {
     const { server, store } = await start();
-    server.options.beforeResponse = () => sleep(400);
+    const clock = createVirtualClock();
+    server.options.beforeResponse = () => clock.advance(20_000);
     const apiKey = store.source();
-    await using client = clientFor(server, { api: apiWithTokens(server.url), apiKey, totalTimeout: 200 });
-    await failureOf(fetchPage(client, request));
+    await using client = clientFor(server, { api: apiWithTokens(server.url), apiKey, clock, totalTimeout: 10_000 });
+    expect(await failureOf(fetchPage(client, request))).toMatchObject({ message: expect.stringContaining('in total') });
     await fetchPage(client, request).then(readPage);
     expect(server.exchanged).toHaveLength(1);
   });

@@ -5,7 +5,6 @@ import { getEventListeners } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { Clock } from '../../../lib/core/ports.ts';
 import { listen } from '../../support/service/loopback.ts';
 import { cases, fc } from '../../support/property.ts';
@@ -17,6 +16,7 @@ import {
   failureOf,
   pageFrom,
   pageRequest,
+  patientClock,
   readPage,
 } from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
@@ -192,13 +192,13 @@ describe('an interruption', () => {
   it('during a response with Retry-After still reports that: other requests must not come earlier', async () => {
     await using server = await startRawServer('HTTP/1.1 429 Busy\r\nretry-after: 300\r\ncontent-length: 9\r\n\r\n...');
     const interruption = new AbortController();
-    const totalTimeout = 15_000;
+    const totalTimeout = 60_000;
     const sleep: Clock['sleep'] = async (ms, signal) => {
       // Any other timer: the headers have arrived, and the beginning of the body is being read.
       if (ms !== totalTimeout) interruption.abort('Ctrl-C');
-      await systemRuntime.sleep(ms, signal);
+      await patientClock.sleep(ms, signal);
     };
-    await using client = clientFor(server, { totalTimeout, clock: { ...systemRuntime, sleep } });
+    await using client = clientFor(server, { totalTimeout, clock: { ...patientClock, sleep } });
     const error = await failureOf(fetchPage(client, pageRequest(), interruption.signal));
     expect(error).toMatchObject({ name: 'ServiceThrottledError', retryAfterSeconds: 300 });
   });

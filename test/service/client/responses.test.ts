@@ -25,19 +25,23 @@ it('has the time of its request, and how long its headers took, without what was
     wait(3_000);
     return 'key';
   };
-  const { timing } = await pageFrom(
-    async (socket) => {
-      wait(40);
-      const response = rawResponse();
-      socket.write(response.subarray(0, -20));
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      wait(7_000);
-      socket.write(response.subarray(-20));
+  const { promise: bodyBegun, resolve: onChunk } = Promise.withResolvers<void>();
+  await using server = await startRawServer(async (socket) => {
+    wait(40);
+    const response = rawResponse();
+    socket.write(response.subarray(0, -20));
+    await bodyBegun;
+    wait(7_000);
+    socket.write(response.subarray(-20));
+  });
+  const apiKey = { get, refresh: get };
+  await using client = clientFor(server, { apiKey, now: () => now, monotonicNow: () => now });
+  const received = await client.fetch(pageRequest(), {
+    async sink(body) {
+      for await (const _ of body) onChunk();
     },
-    pageRequest(),
-    { apiKey: { get, refresh: get }, now: () => now, monotonicNow: () => now },
-  );
-  expect(timing).toEqual({ requestedAt: at('2026-11-20T02:00:03Z'), latencyMs: 40 });
+  });
+  expect(received).toHaveProperty('timing', { requestedAt: at('2026-11-20T02:00:03Z'), latencyMs: 40 });
 });
 
 it.each([-60_000, 3_600_000])('the service time does not depend on a clock that is set by %d ms', async (setMs) => {

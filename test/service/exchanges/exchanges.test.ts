@@ -1,5 +1,6 @@
 /** Exchanges with APIs that settings describe. Each file is a subject; a vendor's habit is an exchange. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Socket } from 'node:net';
@@ -24,14 +25,24 @@ function sourceOf(keys: readonly string[], place?: string): ApiKeySource {
   return { get: async () => current, refresh: async () => (current = others.shift() ?? current) };
 }
 
+/** Calls `action` when the client has read the headers of a response, and what arrived with them. */
+function onceRead(action: () => void): void {
+  const channel = 'undici:request:headers';
+  const onHeaders = () => {
+    unsubscribe(channel, onHeaders);
+    setImmediate(action);
+  };
+  subscribe(channel, onHeaders);
+}
+
 const replyWith =
   (response: string, key: string, contentType: () => string): RawReply =>
   (socket: Socket, { headers }) => {
     const { bytes, ending } = wireOf(response, { key, host: headers.host ?? '' }, contentType());
+    // A reset discards what the client has not read yet.
+    if (ending === 'reset') onceRead(() => socket.resetAndDestroy());
     socket.write(bytes, () => {
       if (ending === 'end') socket.end();
-      // What has been sent arrives first.
-      if (ending === 'reset') setTimeout(() => socket.resetAndDestroy(), 20);
     });
   };
 

@@ -3,7 +3,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { systemRuntime } from '../../../lib/core/clock.ts';
 import { describeApi } from '../../../lib/service/api/description.ts';
 import { formatOf } from '../../../lib/service/api/page.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
@@ -51,9 +50,7 @@ async function startApi(respond: Respond, contentType = 'application/json') {
       const options = { definition: { request } };
       const bench = before === undefined ? anExportBench(options) : before.with(options);
       now = bench.deps.runtime.now;
-      // Only waits between requests are simulated.
-      const clock = { ...systemRuntime, now, monotonicNow: now };
-      await using service = clientFor(server, { api, clock });
+      await using service = clientFor(server, { api, now, monotonicNow: now });
       Object.assign(bench.deps, { service });
       return { bench, end: await bench.start() };
     },

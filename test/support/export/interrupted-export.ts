@@ -95,7 +95,7 @@ export async function expectConsistentEndAfter(
 }
 
 async function expectConsistentEnd(interrupted: InterruptedExport, before: ReadonlyMap<string, Buffer>): Promise<void> {
-  const end = await within(60_000, start(interrupted, {}));
+  const end = await within(300_000, start(interrupted, {}));
   await expectConsistent(interrupted, before, end);
   if (end.status !== 'failed' || end.failed.error !== 'PageConflictError') return;
 
@@ -106,7 +106,7 @@ async function expectConsistentEnd(interrupted: InterruptedExport, before: Reado
       /start with --restart|move it away and start again|Identify the program that wrote it/,
     );
   const objects = await interrupted.objects();
-  const again = await within(60_000, start(interrupted, { restart: true, since }));
+  const again = await within(300_000, start(interrupted, { restart: true, since }));
   expect(again).toMatchObject({ status: 'completed' });
   await expectConsistent(interrupted, objects, again);
 }
