@@ -144,11 +144,3 @@ describe('a run that is interrupted', () => {
     expect(await reportsOf(await readManifest(resumed.manifest ?? ''), out)).toEqual(reports.map(({ id }) => id));
   });
 });
-
-it('a command whose reader closes the pipe ends without an error', async () => {
-  const { out, local } = await aTarget(await simulator());
-  expect(await run(local, env)).toMatchObject({ status: 0 });
-  const status = start(['status', '--json', '--out', out], env);
-  status.process.stdout?.destroy();
-  expect(await status.ended).toMatchObject({ status: 0, stderr: '' });
-});

@@ -212,15 +212,6 @@ describe('report-exporter plan --request', () => {
     expect(doctor.stdout).toContain(warning);
   });
 
-  it('says that the API ignores {since}', async () => {
-    const headers = { 'content-type': 'application/json' };
-    await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));
-    const { stdout } = await planned(server);
-    expect(notesIn(stdout)).toContainEqual(
-      expect.stringMatching(/^the API seems to ignore {since}: .*every run exports everything, and slices .* Check/),
-    );
-  });
-
   it('names dates.zone, without which an empty interval is none', async () => {
     await using server = await startApi(twoPages);
     const dates = { form: 'yyyy-MM-dd HH:mm' };

@@ -100,7 +100,7 @@ describe('commands with a settings file', () => {
     server.options.beforeResponse = () => sleep(1_000);
     const running = start(words, env);
     const { process, ended } = running;
-    await expect.poll(() => server.exchanged.length, { timeout: 30_000, interval: 10 }).toBe(1);
+    await expect.poll(() => server.exchanged.length, { interval: 10 }).toBe(1);
     process.kill('SIGINT');
     await expect.poll(() => running.stderr(), { interval: 10 }).toContain('to end now would lose the consent');
     process.kill('SIGINT');

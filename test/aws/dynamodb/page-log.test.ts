@@ -12,7 +12,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import { asRunId } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
@@ -139,22 +138,6 @@ describe('the requests of the DynamoDB page log', () => {
       conflict(/in table page-log .*point-in-time recovery, or delete it and set since\.initial/),
     );
   });
-
-  it.each(['run#20261120T020000Z-1f3a5cb2d407#page#000000000004', 'state', undefined])(
-    'an entry of page 3 with the sort key %s is a conflict',
-    async (sk) => {
-      const { table, log } = aMockedLog();
-      const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5cb2d407'), page: 3 });
-      const { sk: _, ...item } = toEntryItem('orders', entry, 1);
-      table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
-      await expect(log.last(entry)).rejects.toMatchObject({
-        name: 'PageConflictError',
-        message: expect.stringContaining(
-          'it is the entry of page 3 of run 20261120T020000Z-1f3a5cb2d407',
-        ) as unknown as string,
-      });
-    },
-  );
 
   it('an entry that disappears after the condition check failed is an error', async () => {
     const { table, log } = aMockedLog();

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
-import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { Clock } from '../../../lib/core/ports.ts';
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
@@ -76,15 +75,5 @@ describe('the deadline of an invocation', () => {
     const deadline = startDeadline(minute, clock);
     deadline[Symbol.dispose]();
     expect(clock.sleepers()).toBe(0);
-  });
-});
-
-describe('the system runtime', () => {
-  it('rejects an aborted sleep with the reason, whose name the state machine matches', async () => {
-    const controller = new AbortController();
-    const sleeping = systemRuntime.sleep(minute, controller.signal);
-    const reason = new Error('The deadline has passed');
-    controller.abort(reason);
-    await expect(sleeping).rejects.toBe(reason);
   });
 });

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { functionSettings } from '../../../lib/settings/deployed-settings.ts';
 import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
-import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
 import { someSettings } from '../../support/settings.ts';
 import { aDirectory } from '../../support/process/command-line.ts';
 import { createAuthority } from '../../support/service/certificates.ts';
@@ -35,12 +34,4 @@ it('tls.ca becomes the content of the file, whose path is relative to the settin
   const file = join(directory, 'settings.json');
   writeFileSync(file, JSON.stringify(someSettings({ service: { baseUrl, tls: { ca: 'certs/ca.pem' } } })));
   expect(deploymentSettings(file).services[0]?.service.tls?.ca).toBe(authority.cert);
-});
-
-it('a construct rejects them with the names of its props', () => {
-  const service = { baseUrl, proxyCredentialsSecret: 'reports/proxy' };
-  const construct = { name: 'reports', path: 'Another/Reports' };
-  expect(() => parseExporterSettings({ service, exports: [{ name: 'a' }] }, construct)).toThrow(
-    'Another/Reports service.proxyUrl: is required with proxyCredentialsSecret',
-  );
 });

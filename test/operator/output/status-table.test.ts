@@ -135,12 +135,6 @@ describe('the status of exports on a terminal', () => {
       for (const line of lines) expect(line).not.toMatch(/[\p{Cc}]/u);
     }
   });
-
-  it('shows the services if there are several', () => {
-    const entries = [aStatus(), aStatus({ export: 'orders', service: 'globex' })];
-    expect(rowsFor(entries).join('\n')).toMatch(/ SERVICE [^]*\norders .* globex /);
-    expect(rowsFor([aStatus()])[0]).not.toContain('SERVICE');
-  });
 });
 
 const aBoundedRun = (overrides: Partial<RunView> = {}): RunView => ({

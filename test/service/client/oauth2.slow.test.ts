@@ -119,31 +119,6 @@ describe('client credentials', () => {
     expect(new Set(bench.tokens).size).toBe(2);
   });
 
-  it.each(['', ',"expires_in":null'])('may be exchanged for a token without an end (%j)', async (expiry) => {
-    await using bench = await start({
-      isValid: () => true,
-      answerToken: (_request, response) => response.end(`{"access_token":"a-token","token_type":"bearer"${expiry}}`),
-    });
-    let now = 0;
-    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret), now: () => now });
-    await readPage(fetchPage(client, request));
-    now = 10 ** 12;
-    await readPage(fetchPage(client, request));
-    expect(bench.tokenRequests).toHaveLength(1);
-  });
-
-  it.each(['0', '"0"'])('may be exchanged for a token that is used once (%s)', async (seconds) => {
-    await using bench = await start({
-      isValid: () => true,
-      answerToken: (_request, response) =>
-        response.end(`{"access_token":"a-token","token_type":"bearer","expires_in":${seconds}}`),
-    });
-    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-    await readPage(fetchPage(client, request));
-    await readPage(fetchPage(client, request));
-    expect(bench.tokenRequests).toHaveLength(2);
-  });
-
   it('stop waiting for the server when the caller aborts, and no other caller does', async () => {
     const waiting: (() => void)[] = [];
     await using bench = await start({

@@ -12,8 +12,8 @@ import { type Api, apiSchema } from '../../../lib/service/api/description.ts';
 export const clientSecret = 'Cl13nt-s3cret+of/"this"&<app>0123456789';
 
 interface TokenServerOptions {
-  /** How long access tokens live. Absent: the server does not say. */
-  readonly lifeSeconds?: number | undefined;
+  /** How long access tokens live. Null or absent: the server does not say. */
+  readonly lifeSeconds?: number | string | null | undefined;
   /** Whether a refresh token is replaced. */
   readonly rotates?: boolean;
   /** Whether it is used twice without harm. */
