@@ -10,6 +10,8 @@ export async function listen(server: Server) {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
   });
+  // By default, HTTP servers close idle connections after five seconds: on a slow machine, between two requests.
+  if ('keepAliveTimeout' in server) server.keepAliveTimeout = 0;
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   return {
