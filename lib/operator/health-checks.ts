@@ -152,10 +152,11 @@ async function checkStart(target: ExportTarget, command: CommandText, runtime: R
   return { state: 'problem', message: `would fail: ${plan.reason}`, remedy: `for details: ${command('plan')}` };
 }
 
-/** The source of the secret; of several parts of it, which header has which. */
+/** The source of the secret; of several parts of it, which header or parameter has which. */
 function credentialsText({ settings, keySource }: ExportTarget['service']): string {
-  const headers = Object.entries(shownCredentials(settings.auth, keySource));
-  return headers.length < 2 ? keySource : headers.map(([name, value]) => `${name}: ${value}`).join(', ');
+  const { headers, query } = shownCredentials(settings.auth, keySource);
+  const sent = [...Object.entries(headers), ...Object.entries(query)];
+  return sent.length < 2 ? keySource : sent.map(([name, value]) => `${name}: ${value}`).join(', ');
 }
 
 /**

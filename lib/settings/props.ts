@@ -283,9 +283,17 @@ export interface AuthKeyProps {
   /**
    * The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.
    *
+   * @default - none
    * @example {'DD-API-KEY':'{secret.api}','DD-APPLICATION-KEY':'{secret.app}'}
    */
-  readonly send: Readonly<Record<string, string>>;
+  readonly send?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The parameters of the URL with the credentials, if the API takes no header: `{secret}`, or a field of its JSON
+   * (`{secret.app}`). The servers and proxies of the vendor may log them.
+   *
+   * @example {'api_key':'{secret}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How requests are authenticated. */

@@ -52,8 +52,8 @@ describe('a problem with a secret', () => {
 
   it('names the fields of a secret in JSON', () => {
     const problem = (auth: object) => problemOfVariable('KEY', {}, { auth } as Pick<ServiceSettings, 'auth'>);
-    const two = { kind: 'key', send: { A: '{secret.api}', B: '{secret.app}' } };
-    expect(problem(two)).toMatch(/set it to the service's API key, as JSON with api, app$/);
+    const two = { kind: 'key', send: { A: '{secret.api}', B: '{secret.app}' }, query: { c: '{secret.id}' } };
+    expect(problem(two)).toMatch(/set it to the service's API key, as JSON with api, app, id$/);
     const send = { Authorization: 'Basic {token}', B: '{secret.gateway}' };
     expect(problem({ kind: 'basic', send })).toMatch(/ user and password, as JSON with gateway$/);
     const body = { user: '{secret.user}', password: '{secret.password}' };

@@ -12,6 +12,7 @@ import type { ServerResponse } from 'node:http';
 import { join, relative } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
+import { apiSchema } from '../../lib/service/api/description.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import {
   combineFaults,
@@ -44,6 +45,19 @@ const keys = { former: 'F0rmer/key+for="tests"&<x>\\%41', current: 'Curr3nt/key+
 /** Sent beside the key, as a gateway requires. */
 const password = 'hunter2-but-longer';
 const send = { 'X-SERVICE-API-KEY': '{secret.apiKey}', 'X-Gateway-Password': '{secret.password}' };
+
+/** The same in the URL, which the service repeats in its links. */
+const api = {
+  request: { path: '/v1/reports', query: { since: '{since}', limit: '{size}' } },
+  auth: { kind: 'key', query: { api_key: '{secret.apiKey}', 'gateway[password]': '{secret.password}' } },
+  next: { from: 'link' },
+  page: { format: 'json', reports: '/data/*' },
+} as const;
+const places = [
+  ['in headers', { send }],
+  ['in the query of the URL', { api }],
+] as const;
+type Place = (typeof places)[number][1];
 
 /** A secret with several fields, two of which are sent. */
 const secretWith = (apiKey: string) =>
@@ -117,9 +131,9 @@ interface Deployment extends AsyncDisposable {
   readonly faults: (Fault | undefined)[];
 }
 
-async function deploy(): Promise<Deployment> {
+async function deploy(place: Place): Promise<Deployment> {
   const aws = createFakeAws();
-  const service = await startEchoingService();
+  const service = await startEchoingService(place);
   const thrown: unknown[] = [];
   aws.secrets.set('reports/api-key', secretWith(keys.current));
   const recordErrors =
@@ -130,7 +144,7 @@ async function deploy(): Promise<Deployment> {
         throw error;
       });
   const settings = {
-    service: { baseUrl: service.baseUrl, send },
+    service: { baseUrl: service.baseUrl, ...place },
     exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
   };
   const restarted = (): Functions => {
@@ -204,9 +218,9 @@ function echoingFaultsInTurn(first: number, secret = keys.current): (readonly [p
   });
 }
 
-describe('a run on AWS', () => {
+describe.each(places)('a run on AWS with the secrets %s', (_, place) => {
   it('reveals nothing of the secret when the service repeats the key in each place', async () => {
-    await using deployment = await deploy();
+    await using deployment = await deploy(place);
     const { functions, faults } = deployment;
     const executions: ExecutionResult[] = [];
     const all = [...echoingFaultsInTurn(0), ...echoingFaultsInTurn(5, password)];
@@ -227,7 +241,7 @@ describe('a run on AWS', () => {
   });
 
   it('reveals nothing of it during a rotation, outages, throttling, resets and invalid pages, up to the manifest', async () => {
-    await using deployment = await deploy();
+    await using deployment = await deploy(place);
     const { functions, aws, faults } = deployment;
     aws.secrets.set('reports/api-key', secretWith(keys.former));
     // The former key is rejected, read again, and is still the same.
@@ -320,14 +334,14 @@ describe('a run on this machine', () => {
 });
 
 describe('a service with two secrets', () => {
-  it('has neither in its template, in files or in output', async () => {
+  it.each(places)('has neither in its template, in files or in output: %s', async (_, place) => {
     await using out = await temporaryDirectory();
-    await using service = await startEchoingService();
+    await using service = await startEchoingService(place);
     vi.stubEnv('REPORT_EXPORT_API_KEY', secretWith(keys.current));
     onTestFinished(() => void vi.unstubAllEnvs());
     const settings = {
-      services: { acme: { baseUrl: service.baseUrl, send } },
-      exports: [{ name: 'reports', maxCursorRestarts: 0 }],
+      services: { acme: { baseUrl: service.baseUrl, ...place } },
+      exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0 }],
     };
     const template = deployWith(settings).template.toJSON();
     const file = join(out.path, 'report-exporter.json');
@@ -349,6 +363,8 @@ describe('a service with two secrets', () => {
       }
     }
     expect(await run(local)).toBe(0);
+    expect(await run(['plan', '--request', '--settings', file, '--since', '2026-01-01T00:00:00Z'])).toBe(0);
+    expect(JSON.stringify(outputs)).toContain('api' in place ? 'api_key=(field apiKey of' : '(field apiKey of');
     for (const command of ['status', 'verify', 'plan']) expect(await run([command, 'reports'])).toBe(0);
     const files = await filesIn(out.path);
     expect(Object.keys(files).join()).toContain('state.sqlite');
@@ -440,11 +456,12 @@ interface EchoingService extends AsyncDisposable {
   readonly faults: (Fault | undefined)[];
 }
 
-async function startEchoingService(): Promise<EchoingService> {
+async function startEchoingService(place: Place = { send }): Promise<EchoingService> {
   const faults: (Fault | undefined)[] = [];
   const simulator = await startSimulator({
     vendor: 'SERVICE',
-    apiKey: keys.current,
+    ...('api' in place ? { apiKey: secretWith(keys.current), api: apiSchema.parse(api) } : { apiKey: keys.current }),
+    pageSize: 2,
     reports: inMemoryReports(someReports(9)),
     faults: () => faults.shift(),
   });

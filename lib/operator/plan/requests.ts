@@ -32,10 +32,14 @@ export function plannedRequest(
 ) {
   const base = URL.parse(address) ?? new URL('http://simulator');
   const { method, path, headers, body } = httpRequest(base, apiOfPlannedRequest(api, page, isWaiting), page, settings);
+  const shown = shownCredentials(settings.auth, keySource);
+  const query = Object.entries(shown.query)
+    .map(([name, value]) => `${name}=${value}`)
+    .join('&');
   return {
     method,
-    url: `${base.origin}${path}`,
-    headers: { ...headers, ...shownCredentials(settings.auth, keySource) },
+    url: `${base.origin}${path}${query && `${path.includes('?') ? '&' : '?'}${query}`}`,
+    headers: { ...headers, ...shown.headers },
     body:
       body === undefined || headers['content-type'] !== 'application/json'
         ? (body ?? null)

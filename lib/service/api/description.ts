@@ -24,14 +24,23 @@ import {
   type SettingsProblem,
   within,
 } from '../../core/schema/fields.ts';
-import { authSchema, findAuthProblems } from './auth/kinds.ts';
+import { authSchema, findAuthProblems, queryOf } from './auth/kinds.ts';
 import { conditionSchema } from './condition.ts';
 import { datesSchema, unitOfDates } from './dates.ts';
 import { jobRules, jobSchema } from './job.ts';
 import { formOfNext, kindOf, nextSchema } from './next/kinds.ts';
 import { mediaTypesOf, pageFields, pageRules, pageSchema } from './page.ts';
 import { problemOfPath } from './paths.ts';
-import { type FurtherRequest, requestFields, requestRules, requestSchema, uses, usesBound } from './request.ts';
+import { placeOf, type WithTarget } from './next/target.ts';
+import {
+  type FurtherRequest,
+  parametersIn,
+  requestFields,
+  requestRules,
+  requestSchema,
+  uses,
+  usesBound,
+} from './request.ts';
 import { conditionRules, pathsOfConditions, whenFields, whenSchema } from './when.ts';
 
 /** A description, with the defaults of a service and what its export changes. */
@@ -155,6 +164,27 @@ export const pathsOfWhole = (api: Pick<Api, 'next' | 'page'>): readonly string[]
         .map(([, value]) => value)
     : [];
 
+/** A parameter with a key is in no other place: that value would not be sent. */
+function keyRules({ auth, request, next }: Api): readonly Rule[] {
+  const { to, request: further } = next as WithTarget;
+  return Object.keys(queryOf(auth)).flatMap((name) => {
+    const problem = `must not have ${name}, which query of auth sends`;
+    const rulesOf = (path: Rule[0], { query = {}, path: template = '' }: FurtherRequest): readonly Rule[] => [
+      [[...path, 'query'], Object.hasOwn(query, name), problem],
+      [[...path, 'path'], parametersIn(template).some(([each]) => each === name), problem],
+    ];
+    return [
+      ...rulesOf(['request'], request),
+      ...rulesOf(['next', 'request'], further ?? {}),
+      [
+        ['next', 'to', 'query'],
+        placeOf({ to }).query === name,
+        'must be another parameter: query of auth sends this one',
+      ],
+    ];
+  });
+}
+
 export function findContradictions(api: Api): readonly SettingsProblem[] {
   const { request, auth, next, page } = api;
   const kind = kindOf(next);
@@ -178,6 +208,7 @@ export function findContradictions(api: Api): readonly SettingsProblem[] {
         'must not have {until-1} with dates in seconds or less: a report between both would be in no run. Send {until}: a report dated exactly then may come twice, and none is missed',
       ],
       ...kind.rules(api),
+      ...keyRules(api),
       ...conditionRules(api),
       ...jobRules(api),
     ]),

@@ -30,7 +30,7 @@ export const placeholdersIn = (template: string): readonly string[] =>
 export const vendorAdvice = 'Ask the vendor for a cursor, which the response contains and the next request sends back';
 export const countAdvice =
   'offsets and page numbers are described by next.from: count, and sent by it, the first one, too. It needs a total in every response, as pages shift when data changes. Without a total, set its proof to "twice", or ask the vendor for a cursor';
-export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
+const keyAdvice = 'a key belongs in auth: in its send, for a header, or if the vendor takes none, in its query';
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
 const likelyPlaceholder =
@@ -70,7 +70,7 @@ function problemOfName(name: string): string {
   if (name === 'filter')
     return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
   if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${countAdvice}`;
-  if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${noKeyInUrl}, and describe it in auth`;
+  if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${keyAdvice}`;
   return `{${name}} is unknown; there are ${placeholders}. The cursor is described in next`;
 }
 
@@ -84,12 +84,22 @@ export const isOffsetPath = (path: Path): boolean =>
   [path.slice(-1), path.slice(-2)].some((names) => isOffset(names.join('_')));
 
 function findParameterProblem(name: string, value: string): string | undefined {
-  if (keyName.test(name) && value !== '{job}') return noKeyInUrl;
+  if (keyName.test(name) && value !== '{job}') return keyAdvice;
   return isOffset(name) && placeholdersIn(value).length === 0 ? countAdvice : undefined;
 }
 
 export const parametersIn = (path: string): readonly (readonly [name: string, value: string])[] =>
   path.includes('?') ? [...new URLSearchParams(path.slice(path.indexOf('?')))] : [];
+
+const nameIn = (parameter: string): string => [...new URLSearchParams(parameter).keys()][0] ?? '';
+
+/** A URL, or a path with a query, without these parameters; the others in the encoding that they have. */
+export function withoutParameters(url: string, names: readonly string[]): string {
+  const [, path = '', query = '', fragment = ''] = /^([^?#]*)\?([^#]*)([^]*)$/.exec(url) ?? [];
+  if (query === '' || names.length === 0) return url;
+  const kept = query.split('&').filter((each) => each !== '' && !names.includes(nameIn(each)));
+  return `${path}${kept.length === 0 ? '' : `?${kept.join('&')}`}${fragment}`;
+}
 
 /** Whether the body is a request of GraphQL: its `query` has braces, which are no placeholders. */
 export const isGraphql = ({ query, variables }: JsonObject): boolean =>

@@ -1,4 +1,4 @@
-/** The headers that authenticate requests to a service (docs/apis.md, "Authentication"). */
+/** What authenticates requests to a service (docs/apis.md, "Authentication"). */
 
 import { type Auth, authKindOf, credentialsOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Send } from '../api/auth/send.ts';
@@ -8,6 +8,7 @@ import { createTokenSource } from './tokens/tokens.ts';
 
 export interface Sent {
   readonly headers: Send;
+  readonly query: Send;
   readonly token: string | undefined;
 }
 
@@ -22,15 +23,15 @@ export interface CredentialSource {
 /** Credentials that can be sent, and are kept out of messages. @throws ConfigurationError if `auth` needs others */
 export function createCredentials(auth: Auth, source: ApiKeySource, connection: TokenConnection): CredentialSource {
   if (!needsSecret({ auth })) {
-    const nothing = async () => ({ headers: {}, token: undefined });
+    const nothing = async () => ({ headers: {}, query: {}, token: undefined });
     return { get: nothing, refresh: nothing, destroy: async () => {} };
   }
   const hasToken = authKindOf(auth).token !== undefined;
   const tokens = hasToken ? createTokenSource(auth, source, connection) : undefined;
   const sentWith = (secret: string, token: string | undefined): Sent => {
-    const { headers, secrets } = readAt(source.place, () => credentialsOf(auth, secret, token));
+    const { headers, query, secrets } = readAt(source.place, () => credentialsOf(auth, secret, token));
     connection.recentKeys.add(...secrets, ...(token === undefined ? [] : [token]));
-    return { headers, token };
+    return { headers, query, token };
   };
   return {
     async get() {

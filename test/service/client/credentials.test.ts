@@ -128,11 +128,18 @@ describe('a login', () => {
   });
 });
 
-it('a person is shown which header has which credential', () => {
-  const shown = (auth: object) => shownCredentials(auth as Auth, 'secret acme/key');
+it('a person is shown which header, and which parameter, has which credential', () => {
+  const shown = (auth: object) => {
+    const { headers, query } = shownCredentials(auth as Auth, 'secret acme/key');
+    return { ...headers, ...(Object.keys(query).length > 0 && { query }) };
+  };
   expect(shown({ kind: 'key', send: { 'DD-API-KEY': '{secret.api}', B: 'x {secret}' } })).toEqual({
     'DD-API-KEY': '(field api of secret acme/key)',
     B: 'x (secret acme/key)',
+  });
+  expect(shown({ kind: 'key', send: { B: '{secret.app}' }, query: { api_key: '{secret.api}' } })).toEqual({
+    B: '(field app of secret acme/key)',
+    query: { api_key: '(field api of secret acme/key)' },
   });
   expect(shown({ kind: 'basic' })).toEqual({ Authorization: 'Basic (secret acme/key)' });
   expect(shown({ ...oauth2, tokenUrl: 'https://a.example/token' })).toEqual({

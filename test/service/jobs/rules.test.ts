@@ -379,6 +379,20 @@ describe('a result', () => {
   });
 });
 
+it.each([
+  ['on the service', listed, 'api'],
+  ['on another host', withFiles, 'files'],
+] as const)('a key in the query is sent to the service alone: files %s', async (_, vendor, place) => {
+  const auth = { kind: 'key', query: { k: '{secret}' } } as const;
+  await using jobs = await startJobs(vendor, { auth });
+  completed(await jobs.bench.start());
+  const keys = jobs.vendor.received.map(({ at, path }) =>
+    [at, new URL(path, 'http://a').searchParams.get('k')].join(' '),
+  );
+  const others = place === 'api' ? [] : ['files '];
+  expect(new Set(keys)).toEqual(new Set([`api ${jobs.secret}`, ...others]));
+});
+
 /** A poll that says that the job has these files, or a file, whose report has the last character of its URL as ID. */
 function resultOf(url: URL, places: () => readonly string[]) {
   if (url.searchParams.has('_jobId'))

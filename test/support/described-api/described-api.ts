@@ -19,7 +19,7 @@ import {
   type ReportSource,
 } from '../../../lib/service/simulator/report-export-service.ts';
 import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/service/api/condition.ts';
-import { sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
+import { queryOf, sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
 import { fillText } from '../../../lib/service/api/auth/secret.ts';
 import type { Api } from '../../../lib/service/api/description.ts';
 import { countsReports, mediaTypesOf, reportsIn, statusesOfPages } from '../../../lib/service/api/page.ts';
@@ -167,12 +167,18 @@ function respond(api: Api, content: PageContent, nextHeaders: Headers = []): Ans
 const accessToken = 'an-access-token-of-the-described-api';
 
 /** With a secret that is JSON, `send` may name its fields. */
-function assertAuthorized(auth: Api['auth'], { headers }: ReceivedRequest, apiKey: string): void {
+function assertAuthorized(auth: Api['auth'], { headers, target }: ReceivedRequest, apiKey: string): void {
   const token = auth.kind === 'basic' ? Buffer.from(apiKey).toString('base64') : accessToken;
+  const expected = (template: string) =>
+    fillText(template, (field) => (field === undefined ? apiKey : fieldOf(apiKey, field)), token);
   for (const [name, template] of Object.entries(sendOf(auth))) {
-    const expected = fillText(template, (field) => (field === undefined ? apiKey : fieldOf(apiKey, field)), token);
-    if (headers[name.toLowerCase()] !== expected)
+    if (headers[name.toLowerCase()] !== expected(template))
       throw new Rejection('unauthorized', `The header ${name} is missing, or its key is invalid`);
+  }
+  const { searchParams } = new URL(target, 'http://service');
+  for (const [name, template] of Object.entries(queryOf(auth))) {
+    if (searchParams.getAll(name).join() !== expected(template))
+      throw new Rejection('unauthorized', `The parameter ${name} is missing, or its key is invalid`);
   }
 }
 

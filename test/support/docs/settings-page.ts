@@ -217,7 +217,8 @@ function defaultsByKind(defaults: Field['defaults']): string {
       const kinds = group.map(([kind]) => quoted(kind)).join(', ');
       return written === 'required' ? `Required for ${kinds}` : `without it, ${written} for ${kinds}`;
     })
-    .join('; ');
+    .join('; ')
+    .replace(/^w/, 'W');
 }
 
 const quoted = (name: string): string => `\`${name}\``;

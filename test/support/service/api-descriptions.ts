@@ -82,6 +82,7 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
   { kind: 'bearer' },
   { kind: 'basic' },
   { kind: 'key', send: { 'X-Key': '{secret}' } },
+  { kind: 'key', query: { 'k[0]': '{secret}' } },
   { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', scope: 'a b' },
   { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', grant: 'refresh_token' },
   { kind: 'key', send: { Authorization: 'SSWS {secret}' } },

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { Auth } from '../../../lib/service/api/auth/kinds.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { createServiceClient } from '../../../lib/service/client/client.ts';
@@ -30,14 +31,24 @@ interface JobsOptions {
   readonly bench?: BenchOptions;
   /** Changes the description. */
   readonly change?: (api: Description) => Description;
+  readonly auth?: Auth;
   /** Fields of the settings of the export. */
   readonly settings?: object;
 }
 
+const bearer = { kind: 'bearer' } as const;
+
 /** Starts the servers of the vendor, and a bench with the export that its description has. */
 export async function startJobs(
   vendor: JobVendor,
-  { rows = someRows, fault, bench: options = {}, change = (api) => api, settings = {} }: JobsOptions = {},
+  {
+    rows = someRows,
+    fault,
+    bench: options = {},
+    change = (api) => api,
+    auth = bearer,
+    settings = {},
+  }: JobsOptions = {},
 ) {
   let bench: Bench | undefined;
   const now = () => bench?.deps.runtime.now() ?? 0;
@@ -49,7 +60,6 @@ export async function startJobs(
   const own = exports[0] as (typeof exports)[number];
   const { job } = own.api;
   const hosts = job?.result?.hosts && { result: { ...job.result, hosts: [server.filesHost] } };
-  const auth = { kind: 'bearer' } as const;
   const api = change({ ...own.api, auth, job: job && { ...job, ...hosts } });
   const definition = exportDefinition({ ...own, ...settings, api }, sourceOf(server.url), service);
   const { limits: _limits, ...given } = definition;

@@ -1,18 +1,23 @@
 /**
- * The secret itself is sent, in one header or several:
+ * The secret itself is sent, in one header or several, or in the query:
  *
  *     {"kind": "key", "send": {"Authorization": "SSWS {secret}"}}
+ *     {"kind": "key", "query": {"api_key": "{secret}"}}
  *     {"kind": "bearer"}                                             Authorization: Bearer s3cret
  */
 
 import type * as z from 'zod/mini';
 import { object } from '../../../core/schema/fields.ts';
 import { type AuthKind, kindField } from './kind.ts';
-import { optionalSend, requiredSend } from './send.ts';
+import { optionalQuery } from './query.ts';
+import { optionalSend, ownSend } from './send.ts';
 
-export const keySchema = object({ kind: kindField('key'), send: requiredSend });
+export const keySchema = object({ kind: kindField('key'), send: ownSend, query: optionalQuery });
 
 export const keyKind: AuthKind<z.infer<typeof keySchema>> = {
+  rules: ({ send, query }) => [
+    [['send'], send === undefined && query === undefined, 'is required, or query in its place'],
+  ],
   secretName: () => 'API key',
   rejected: 'the API key was rejected',
 };

@@ -13,7 +13,7 @@ export type SecretParts = Readonly<Record<string, string>>;
 export interface AuthKind<Auth> {
   /** The problems of settings that are valid by themselves. */
   readonly rules?: (auth: Auth) => readonly Rule[];
-  /** The headers of requests unless settings have `send`. Absent: they must. */
+  /** The headers of requests unless settings have `send`. Absent: there are none. */
   readonly send?: Send;
   /** Requests have no credentials, so nothing needs a secret. */
   readonly hasNoSecret?: true;

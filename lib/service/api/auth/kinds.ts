@@ -2,7 +2,6 @@
 
 import type * as z from 'zod/mini';
 import { findBroken, oneKindOf, type SettingsProblem } from '../../../core/schema/fields.ts';
-import { noKeyInUrl } from '../request.ts';
 import { basicKind, basicSchema } from './basic.ts';
 import { jwtKind, jwtSchema } from './jwt.ts';
 import { bearerKind, bearerSchema, keyKind, keySchema } from './key.ts';
@@ -19,14 +18,14 @@ import {
   SecretProblem,
   wholeSecret,
 } from './secret.ts';
-import { type Send, sentHeaders, usesToken } from './send.ts';
+import { type Send, sentValues, usesToken } from './send.ts';
 
 export const authSchema = oneKindOf(
   'kind',
   [noneSchema, keySchema, basicSchema, bearerSchema, oauth2Schema, jwtSchema, loginSchema],
   (kind) =>
     /query|url|param/i.test(kind)
-      ? noKeyInUrl
+      ? 'a key in the query of the URL is described by "kind": "key", with query in place of send'
       : /sigv4|signature|oci|hmac/i.test(kind)
         ? 'signatures of requests cannot be described'
         : undefined,
@@ -46,6 +45,9 @@ const kinds: { readonly [Kind in Auth['kind']]: AuthKind<Extract<Auth, { readonl
 export const authKindOf = ({ kind }: Auth): AuthKind<Auth> => kinds[kind] as AuthKind<Auth>;
 
 export const sendOf = (auth: Auth): Send => ('send' in auth ? auth.send : undefined) ?? authKindOf(auth).send ?? {};
+
+/** The parameters of the URL that carry credentials. */
+export const queryOf = (auth: Auth): Send => ('query' in auth ? auth.query : undefined) ?? {};
 
 /** Where tokens are requested, if that is not the service itself. */
 export function tokenUrlOf(auth: Auth): string | undefined {
@@ -72,7 +74,7 @@ export const renewsSecret = ({ auth }: { readonly auth: Auth }): boolean =>
   authKindOf(auth).renewsSecret?.(auth) ?? false;
 
 function nameOfSecret(auth: Auth): string {
-  const fields = Object.values(sendOf(auth)).flatMap(fieldsNamed);
+  const fields = [sendOf(auth), queryOf(auth)].flatMap((each) => Object.values(each)).flatMap(fieldsNamed);
   const name = authKindOf(auth).secretName(auth, fields.length > 0);
   return fields.length === 0 ? name : `${name}, as JSON with ${fields.join(', ')}`;
 }
@@ -80,6 +82,8 @@ function nameOfSecret(auth: Auth): string {
 export interface Credentials {
   /** The headers of requests. Those with a token that must be obtained only if it is given. */
   readonly headers: Send;
+  /** The parameters of the URL, before they are encoded. */
+  readonly query: Send;
   readonly parts: SecretParts;
   /** What no message may show. */
   readonly secrets: readonly string[];
@@ -100,16 +104,18 @@ export function credentialsOf(auth: Auth, text: string, obtained?: string): Cred
   const known = Object.entries(sendOf(auth)).filter(
     ([, template]) => token !== undefined || !template.includes('{token}'),
   );
-  const headers = sentHeaders(Object.fromEntries(known), valueOf, token);
-  return { headers, parts, secrets: searchedValues([...Object.values(parts), ...sent]) };
+  const headers = sentValues(Object.fromEntries(known), valueOf, token);
+  const query = sentValues(queryOf(auth), valueOf);
+  return { headers, query, parts, secrets: searchedValues([...Object.values(parts), ...sent]) };
 }
 
 /** Why a secret cannot be used, without showing any of it, for a sentence about its place; undefined if it can be. */
 export function problemOfSecret(secret: string | undefined, auth: Auth): string | undefined {
   if (secret === undefined || secret === '') return `is not set; set it to the service's ${nameOfSecret(auth)}`;
   try {
-    const { headers, parts } = credentialsOf(auth, secret);
-    const isWhole = Object.keys(parts).length === 0 && Object.values(headers).some((value) => value.includes(secret));
+    const { headers, query, parts } = credentialsOf(auth, secret);
+    const sent = [...Object.values(headers), ...Object.values(query)];
+    const isWhole = Object.keys(parts).length === 0 && sent.some((value) => value.includes(secret));
     return isWhole && / /.test(secret) ? 'contains spaces or characters that it cannot have' : undefined;
   } catch (error) {
     if (error instanceof SecretProblem) return error.message;
@@ -117,16 +123,18 @@ export function problemOfSecret(secret: string | undefined, auth: Auth): string 
   }
 }
 
-/** The headers for a person, with `source` in place of the secret. */
-export function shownCredentials(auth: Auth, source: string): Send {
+/** Headers and parameters for a person, with `source` in place of the secret. */
+export function shownCredentials(auth: Auth, source: string): Pick<Credentials, 'headers' | 'query'> {
   const { token } = authKindOf(auth);
   const url = tokenUrlOf(auth);
   const shownToken = token === undefined ? source : url === undefined ? `a token by ${source}` : `a token from ${url}`;
   const shownPart = (field: string | undefined) => (field === undefined ? source : `field ${field} of ${source}`);
-  return Object.fromEntries(
-    Object.entries(sendOf(auth)).map(([name, template]) => [
-      name,
-      fillText(template, (field) => `(${shownPart(field)})`, `(${shownToken})`),
-    ]),
-  );
+  const shown = (templates: Send) =>
+    Object.fromEntries(
+      Object.entries(templates).map(([name, template]) => [
+        name,
+        fillText(template, (field) => `(${shownPart(field)})`, `(${shownToken})`),
+      ]),
+    );
+  return { headers: shown(sendOf(auth)), query: shown(queryOf(auth)) };
 }

@@ -13,9 +13,9 @@ import { fillText, namesSecret, SecretProblem, unknownPlaceholder } from './secr
 
 export type Send = Readonly<Record<string, string>>;
 
-const maxHeaders = 10;
+export const maxSent = 10;
 
-const hasFew = (send: Send): boolean => Object.keys(send).length > 0 && Object.keys(send).length <= maxHeaders;
+export const hasFew = (send: Send): boolean => Object.keys(send).length > 0 && Object.keys(send).length <= maxSent;
 
 const problemOfHeader = (name: string, template: string, send: object): string | undefined =>
   problemIfRepeated(name, send) ?? headerName.safeParse(name).error?.issues[0]?.message ?? problemOfTemplate(template);
@@ -30,7 +30,7 @@ function problemOfTemplate(template: string): string | undefined {
 
 export const sendSchema = z
   .record(z.string(), z.string())
-  .check(z.refine(hasFew, `must have 1 to ${maxHeaders} headers`), validEntries(problemOfHeader));
+  .check(z.refine(hasFew, `must have 1 to ${maxSent} headers`), validEntries(problemOfHeader));
 
 const sendField = {
   description: 'The headers with the credentials: `{secret}`, a field of its JSON (`{secret.app}`), or `{token}`.',
@@ -43,14 +43,15 @@ export const optionalSend = (usual: Send) =>
     example: sendField.example,
   });
 
-export const requiredSend = sendSchema.check(
-  z.meta({ description: sendField.description, example: sendField.example }),
-);
+/** The same field of a kind that sends no header otherwise. */
+export const ownSend = optionalField(`${sendField.description} Without it, none.`, sendSchema, {
+  example: sendField.example,
+});
 
 export const usesToken = (send: Send): boolean => Object.values(send).some((template) => template.includes('{token}'));
 
-/** @throws SecretProblem if a header cannot carry a value unchanged */
-export const sentHeaders = (send: Send, valueOf: (field: string | undefined) => string, token?: string): Send =>
+/** Headers, or parameters of a query. @throws SecretProblem if a value cannot be sent unchanged */
+export const sentValues = (send: Send, valueOf: (field: string | undefined) => string, token?: string): Send =>
   Object.fromEntries(
     Object.entries(send).map(([name, template]) => [
       name,
@@ -60,5 +61,5 @@ export const sentHeaders = (send: Send, valueOf: (field: string | undefined) => 
 
 function assertHeaderValue(value: string): string {
   if (headerValuePattern.test(value)) return value;
-  throw new SecretProblem('begins or ends with white space, or contains characters that an HTTP header cannot carry');
+  throw new SecretProblem('begins or ends with white space, or contains characters other than printable ASCII');
 }

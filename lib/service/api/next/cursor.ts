@@ -23,7 +23,10 @@ export interface Found {
  */
 export function cursorOf(found: Found, page: PageFacts, { next }: { readonly next: WithTarget }): Cursor {
   const { value, what, form } = found;
-  const { text = value.json ?? '' } = value;
+  const { text: given = value.json ?? '' } = value;
+  // Services repeat the query of the request, with the key, which is added when the next request is sent.
+  const isUrl = (form === 'url' || form === 'parameters') && value.type !== 'object';
+  const text = isUrl ? page.withoutKeys(given) : given;
   const problem = page.hasSecret(text)
     ? 'the cursor contains the API key'
     : (problemOfType(value, what, form) ?? problemOfText(text, found, next));

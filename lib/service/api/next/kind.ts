@@ -52,6 +52,8 @@ export interface PageFacts extends ResponseFacts {
   readonly size: number | undefined;
   readonly quote: (text: string, maxLength: number) => string;
   readonly hasSecret: (text: string) => boolean;
+  /** A URL without the parameters that carry credentials. */
+  readonly withoutKeys: (url: string) => string;
 }
 
 /** A path in a description, and where it stands there. */

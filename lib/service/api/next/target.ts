@@ -13,6 +13,7 @@ import {
   requestRules,
   type RequestParts,
   uses,
+  withoutParameters,
 } from '../request.ts';
 import { decodeText, parseExactly } from './cursor-text.ts';
 import type { CursorForm, Described } from './kind.ts';
@@ -183,18 +184,14 @@ export function writeAt(parts: RequestParts, place: ReturnType<typeof placeOf>, 
 
 /** The parameters lie over those of the request, also of its path, in the order and the encoding of the service. */
 function withParameters(parts: RequestParts, parameters: string): RequestParts {
-  const names = new Set(new URLSearchParams(parameters).keys());
-  const [path = '', own = ''] = parts.path.split(/\?([^]*)/);
-  const kept = own.split('&').filter((each) => each !== '' && !names.has(nameIn(each)));
+  const names = [...new URLSearchParams(parameters).keys()];
   return {
     ...parts,
-    path: kept.length === 0 ? path : `${path}?${kept.join('&')}`,
-    query: parts.query.filter(([name]) => !names.has(name)),
+    path: withoutParameters(parts.path, names),
+    query: parts.query.filter(([name]) => !names.includes(name)),
     rawQuery: parameters,
   };
 }
-
-const nameIn = (parameter: string): string => [...new URLSearchParams(parameter).keys()][0] ?? '';
 
 /** `parent` with `value` at `path`. What else it has stays; what is neither an object nor an array is replaced. */
 function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], value: unknown): object {

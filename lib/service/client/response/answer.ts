@@ -2,6 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, PageRequest } from '../../../core/ports.ts';
+import { withKeys } from '../../api/auth/query.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
 import { allParts, pathsIn } from '../../api/when.ts';
 import { readDocument } from '../../formats/formats.ts';
@@ -60,8 +61,9 @@ export async function sendWithFreshCredentials(
   { page, beforeSend, renewals }: SentPage,
 ): Promise<Answer> {
   const { exchange, credentials, apiKey } = deps;
-  const send = async ({ headers }: Sent): Promise<Answer> => {
-    const response = await exchange.send({ ...parts, headers: { ...parts.headers, ...headers } }, beforeSend);
+  const send = async ({ headers, query }: Sent): Promise<Answer> => {
+    const authenticated = { path: withKeys(parts.path, query), headers: { ...parts.headers, ...headers } };
+    const response = await exchange.send({ ...parts, ...authenticated }, beforeSend);
     return await answerIn(deps, response, page);
   };
   // An exchange of a refresh token has no deadline: the new token must be stored.

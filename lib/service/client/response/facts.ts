@@ -1,10 +1,12 @@
 /** The facts of a response: those of its head, and those of its document once that has been read. */
 
+import { queryOf } from '../../api/auth/kinds.ts';
 import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
 import { InvalidDescription, InvalidPage } from '../../api/next/kind.ts';
 import { formOfNext, kindOf } from '../../api/next/kinds.ts';
 import { statusesOfPages } from '../../api/page.ts';
+import { withoutParameters } from '../../api/request.ts';
 import type { PathValue } from '../../api/response-facts.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import type { PageContent } from '../../formats/format-check.ts';
@@ -38,13 +40,14 @@ export function factsOf(
 ): PageFacts {
   const quote = (text: string, maxLength: number) => presentable(text, context.keys, maxLength);
   const header = headerOf(headers);
+  const withoutKeys = (url: string) => withoutParameters(url, Object.keys(queryOf(api.auth)));
   const trimmed = (value: PathValue): PathValue => ({ ...value, text: textIn(api.page, value) });
   return {
     ...request,
     status: statusCode,
     statuses: statusesOfPages(api.page),
     header,
-    isSent: (text) => text === request.sent || isSameAddress(text, { api, ...request }),
+    isSent: (text) => text === request.sent || isSameAddress(withoutKeys(text), { api, ...request }),
     headerNames: Object.keys(headers),
     isRepeated: (name) => Array.isArray(headers[name.toLowerCase()]),
     link: () => kindOf(api.next).parameters?.(api.next, { header, quote }),
@@ -55,6 +58,7 @@ export function factsOf(
     mayBeSilent: false,
     quote,
     hasSecret: (text) => containsKey(text, context.keys),
+    withoutKeys,
   };
 }
 
