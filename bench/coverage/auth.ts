@@ -14,15 +14,15 @@ import {
 } from './templates.ts';
 
 export interface TranslatedAuth {
-  /** The description, with further headers that have a secret. */
-  readonly withHeaders: (headers: Plain) => Plain;
+  /** The description, with further headers and parameters of the URL that have a secret. */
+  readonly withParts: (headers?: Plain, query?: Plain) => Plain;
   readonly secret: Plain;
 }
 
 /** `hidden` has Refs in the place of secrets, `open` has the secrets. */
 export function translateAuth(nodes: readonly Plain[], hidden: Scope, open: Scope): TranslatedAuth {
   const all = nodes.map((node) => translateOne(authenticatorOf(node, hidden), hidden, open));
-  if (new Set(all.map(({ withHeaders, secret }) => JSON.stringify([withHeaders({}), secret]))).size > 1)
+  if (new Set(all.map(({ withParts, secret }) => JSON.stringify([withParts(), secret]))).size > 1)
     throw new Untranslatable('parents with other credentials');
   return all[0] as TranslatedAuth;
 }
@@ -36,8 +36,7 @@ export function authenticatorOf(stream: Plain, scope: Scope): Plain | undefined 
   const options = Object.values(authenticator.authenticators as Plain) as readonly Plain[];
   const fits = (option: Plain): boolean => {
     try {
-      translateOne(option, scope, scope).withHeaders({});
-      return true;
+      return !Object.hasOwn(translateOne(option, scope, scope).withParts(), 'query');
     } catch {
       return false;
     }
@@ -46,7 +45,7 @@ export function authenticatorOf(stream: Plain, scope: Scope): Plain | undefined 
 }
 
 function translateOne(authenticator: Plain | undefined, hidden: Scope, open: Scope): TranslatedAuth {
-  if (authenticator === undefined || authenticator.type === 'NoAuth') return keyAuth({}, open);
+  if (authenticator === undefined || authenticator.type === 'NoAuth') return keyAuth({}, {}, open);
   const custom = customName(authenticator);
   if (custom !== undefined) throw new Untranslatable(`custom Python component: ${custom}`);
   // Some connectors do not say that a setting is a secret.
@@ -54,9 +53,9 @@ function translateOne(authenticator: Plain | undefined, hidden: Scope, open: Sco
   const text = (value: unknown) => secretText(evaluateAll(value, scope));
   switch (authenticator.type) {
     case 'BearerAuthenticator':
-      return keyAuth({ Authorization: `Bearer ${text(authenticator.api_token)}` }, open);
+      return keyAuth({ Authorization: `Bearer ${text(authenticator.api_token)}` }, {}, open);
     case 'ApiKeyAuthenticator':
-      return keyAuth({ [headerOf(authenticator, scope)]: text(authenticator.api_token) }, open);
+      return keyAuth(...placeOf(authenticator, scope, text(authenticator.api_token)), open);
     case 'BasicHttpAuthenticator': {
       const real = scopeWith(authenticator, open);
       const part = (value: unknown) => textOf(evaluateAll(value ?? '', real) ?? undefined);
@@ -78,13 +77,14 @@ function hideAll(config: unknown, name = ''): unknown {
   return Object.fromEntries(Object.entries(config).map(([each, value]) => [each, hideAll(value, each)]));
 }
 
-/** The header of a key. */
-function headerOf({ header, inject_into: option }: Plain, scope: Scope): string {
-  if (header !== undefined) return String(evaluateText(textOf(header), scope));
+/** The headers with a key, or the query. */
+function placeOf({ header, inject_into: option }: Plain, scope: Scope, key: string): [headers: Plain, query: Plain] {
+  if (header !== undefined) return [{ [String(evaluateText(textOf(header), scope))]: key }, {}];
   const { inject_into: place, field_name: name } = (option ?? {}) as Plain;
-  if (place === 'request_parameter') throw new Untranslatable('a secret in the URL');
+  const sent = { [String(evaluateText(String(name), scope))]: key };
+  if (place === 'request_parameter') return [{}, sent];
   if (place !== 'header') throw new Untranslatable('a secret in the body');
-  return String(evaluateText(String(name), scope));
+  return [sent, {}];
 }
 
 /** A text with placeholders for secrets. */
@@ -94,13 +94,18 @@ function secretText(value: unknown): string {
   return textOf(value ?? undefined);
 }
 
-function keyAuth(send: Plain, { config }: Scope): TranslatedAuth {
+function keyAuth(ownHeaders: Plain, ownQuery: Plain, { config }: Scope): TranslatedAuth {
   return {
-    withHeaders: (headers) => {
-      const all = { ...send, ...headers };
-      const [constant] = Object.entries(all).filter(([, text]) => !String(text).includes('{secret'));
-      if (constant !== undefined) throw new Untranslatable('a key that the manifest has');
-      return Object.keys(all).length === 0 ? { kind: 'none' } : { kind: 'key', send: all };
+    withParts: (headers, parameters) => {
+      const [send, query] = [
+        { ...ownHeaders, ...headers },
+        { ...ownQuery, ...parameters },
+      ];
+      const all = [...Object.values(send), ...Object.values(query)];
+      if (all.some((text) => !String(text).includes('{secret')))
+        throw new Untranslatable('a key that the manifest has');
+      const parts = Object.entries({ send, query }).filter(([, part]) => Object.keys(part).length > 0);
+      return parts.length === 0 ? { kind: 'none' } : { kind: 'key', ...Object.fromEntries(parts) };
     },
     secret: flatten(config),
   };
@@ -117,8 +122,8 @@ function flatten(config: unknown): Plain {
 
 function fixedAuth(auth: Plain, secret: Plain): TranslatedAuth {
   return {
-    withHeaders: (headers) => {
-      if (Object.keys(headers).length > 0) throw new Untranslatable('a secret beside a token');
+    withParts: (headers, query) => {
+      if (Object.keys({ ...headers, ...query }).length > 0) throw new Untranslatable('a secret beside a token');
       return auth;
     },
     secret,
@@ -181,7 +186,7 @@ function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth 
   if (method !== 'POST') throw new Untranslatable('a login that is no POST');
   const { type, inject_into: option } = use as Plain;
   const { inject_into: place, field_name: name } = (option ?? {}) as Plain;
-  if (type !== 'Bearer' && place !== 'header') throw new Untranslatable('a secret in the URL');
+  if (type !== 'Bearer' && place !== 'header') throw new Untranslatable('a token in the URL');
   const send = type === 'Bearer' ? { Authorization: 'Bearer {token}' } : { [String(name)]: '{token}' };
   const fields = (given: unknown) =>
     Object.fromEntries(

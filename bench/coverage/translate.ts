@@ -91,12 +91,15 @@ export function translate({ connector, stream, config, secrets }: ManifestStream
   if (origins.size > 1) return { reasons: ['parents of another host'] };
   const [baseUrl] = origins;
   const send = Object.assign({}, ...exports.map(({ secretHeaders }) => secretHeaders)) as Plain;
-  const described = attempt(() => auth.withHeaders(send));
+  const query = Object.assign({}, ...exports.map(({ secretQuery }) => secretQuery)) as Plain;
+  const described = attempt(() => auth.withParts(send, query));
   if (described === undefined) return { reasons: [...reasons] };
   const service = { baseUrl, api: { auth: described } };
   const settings = {
     services: { [serviceName(connector)]: service },
-    exports: exports.map(({ origin: _origin, secretHeaders: _headers, ...each }) => each as TranslatedExport),
+    exports: exports.map(
+      ({ origin: _origin, secretHeaders: _headers, secretQuery: _query, ...each }) => each as TranslatedExport,
+    ),
   };
   return { reasons: [], translation: { settings, secret: auth.secret, nodes } };
 }
@@ -235,7 +238,7 @@ function translateNode(
   );
   const dates = attempt(() => texts.dates());
   if (first === undefined || later === undefined || pages === undefined) return undefined;
-  const { origin, request, secretHeaders } = first;
+  const { origin, request, secretHeaders, secretQuery } = first;
   const next = attempt(() => withToken(pages, { first: request, later: later.request, stream }));
   const usesDates = texts.usesDates;
   const since = sinceOf(period, usesDates);
@@ -243,6 +246,7 @@ function translateNode(
     name,
     origin,
     secretHeaders,
+    secretQuery,
     ...(since === undefined ? {} : { since }),
     ...(parents === undefined ? {} : { parents }),
     ...(JSON.stringify([request, next]).includes('{size}') ? { size } : {}),
@@ -454,7 +458,7 @@ class Texts {
     // A placeholder is no character of a URL.
     const { origin = '', path = '' } = /^(?<origin>https?:\/\/[^/?]+)(?<path>[^]*)$/.exec(full)?.groups ?? {};
     if (origin === '') throw new Untranslatable('a URL that is none');
-    if (/[{]secret/.test(full)) throw new Untranslatable('a secret in the URL');
+    if (/[{]secret/.test(full)) throw new Untranslatable('a secret in the path of the URL');
     if (origin.includes('{')) throw new Untranslatable('a host that is a value of the run');
     const open = this.#fields(withoutOwn(headers));
     if (method === 'GET' && isPlain(body) && Object.keys(body).length > 0)
@@ -462,8 +466,9 @@ class Texts {
     const isSecret = ([, text]: readonly [string, unknown]) => String(text).includes('{secret');
     const lists = Object.entries(query).filter(([, value]) => Array.isArray(value));
     const single = Object.fromEntries(Object.entries(query).filter(([, value]) => !Array.isArray(value)));
-    const parts = { query: this.#fields(single), form: form && this.#fields(form), body: this.#value(body) };
-    if (JSON.stringify(parts.query).includes('{secret')) throw new Untranslatable('a secret in the URL');
+    const parameters = Object.entries(this.#fields(single));
+    const openQuery = Object.fromEntries(parameters.filter((entry) => !isSecret(entry)));
+    const parts = { query: openQuery, form: form && this.#fields(form), body: this.#value(body) };
     if (JSON.stringify([parts.form, parts.body]).includes('{secret')) throw new Untranslatable('a secret in the body');
     if (!['GET', 'POST'].includes(method)) throw new Untranslatable(`the method ${method}`);
     const hasFields = (fields: unknown) => isPlain(fields) && Object.keys(fields).length > 0;
@@ -476,7 +481,8 @@ class Texts {
       ...(hasFields(parts.body) ? { body: parts.body } : {}),
       ...(hasFields(parts.form) ? { form: parts.form } : {}),
     };
-    return { origin, request, secretHeaders: Object.fromEntries(Object.entries(open).filter(isSecret)) };
+    const secretHeaders = Object.fromEntries(Object.entries(open).filter(isSecret));
+    return { origin, request, secretHeaders, secretQuery: Object.fromEntries(parameters.filter(isSecret)) };
   }
 
   #fields(fields: Plain): Plain {

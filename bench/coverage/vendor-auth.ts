@@ -1,4 +1,4 @@
-/** How the API of a manifest issues tokens, and which headers prove who asks. */
+/** How the API of a manifest issues tokens, and which headers and parameters prove who asks. */
 
 import type { VendorRequest, VendorResponse } from './vendor.ts';
 import { evaluateAll, evaluateText, isPlain, type Plain, type Scope, textOf } from './templates.ts';
@@ -42,10 +42,29 @@ export function tokenResponse(
       );
     }
   }
+  const key = keyInQuery(authenticator, outer);
+  if (key !== undefined && new URL(request.target, 'http://vendor').searchParams.get(key.name) !== key.value)
+    return json(401, { error: `The parameter ${key.name} is another one` });
   for (const [name, value] of Object.entries(headersOf(authenticator, scope, text))) {
     if (request.headers[name.toLowerCase()] !== value) return json(401, { error: `The header ${name} is another one` });
   }
   return undefined;
+}
+
+/** The parameter of the URL that has the key. */
+export function keyInQuery(
+  authenticator: Plain | undefined,
+  outer: Scope,
+): { readonly name: string; readonly value: string } | undefined {
+  const { type, header, inject_into: option, api_token: token } = authenticator ?? {};
+  const { inject_into: place, field_name: name } = (option ?? {}) as Plain;
+  if (authenticator === undefined || type !== 'ApiKeyAuthenticator') return undefined;
+  if (header !== undefined || place !== 'request_parameter') return undefined;
+  const scope = scopeWith(authenticator, outer);
+  return {
+    name: String(evaluateText(String(name), scope)),
+    value: textOf(evaluateAll(token ?? '', scope) ?? undefined),
+  };
 }
 
 function problemOfGrant(
@@ -77,6 +96,7 @@ function headersOf(authenticator: Plain, scope: Scope, text: (value: unknown) =>
         authorization: `Basic ${Buffer.from(`${text(authenticator.username)}:${text(authenticator.password)}`).toString('base64')}`,
       };
     case 'ApiKeyAuthenticator': {
+      if (keyInQuery(authenticator, scope) !== undefined) return {};
       const option = (authenticator.inject_into ?? {}) as Plain;
       const name = String(evaluateText(String(authenticator.header ?? option.field_name), scope));
       return { [name]: text(authenticator.api_token) };

@@ -192,8 +192,24 @@ it.each([
 });
 
 it.each([
+  'request_parameters: { key: "{{ config[\'api_key\'] }}" }',
+  'authenticator: { type: ApiKeyAuthenticator, api_token: "{{ config[\'api_key\'] }}", inject_into: { type: RequestOption, inject_into: request_parameter, field_name: key } }',
+])('translates a key in the query: %s', async (requester) => {
+  const manifest = single(
+    paginator('type: CursorPagination, cursor_value: "{{ response.next }}"', 'type: RequestPath'),
+    requester,
+  );
+  const auth = { kind: 'key', query: { key: '{secret.api_key}' } };
+  expect(Object.values(translated(manifest).settings.services)).toMatchObject([{ api: { auth } }]);
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+it.each([
   [single(paginator('type: PageIncrement, page_size: 10')), ['counted pages of records without a primary key']],
-  [single('', 'request_parameters: { key: "{{ config[\'api_key\'] }}" }'), ['a secret in the URL']],
+  [
+    single('', '').replace('path: /things', 'path: "/{{ config[\'api_key\'] }}/things"'),
+    ['a secret in the path of the URL'],
+  ],
   [
     single('', 'authenticator: { type: CustomAuthenticator, class_name: some.Login }'),
     ['custom Python component: Login'],
