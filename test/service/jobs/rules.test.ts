@@ -124,6 +124,23 @@ describe('waiting', () => {
     expect(jobs.bench.slept.reduce((sum, ms) => sum + ms)).toBeLessThan(hour);
   });
 
+  it('continues if a clock that was hours ahead has given the job up', async () => {
+    const end = endingAt('after the job is recorded', 2);
+    await using jobs = await startJobs(walked, { bench: { crash: end.crash } });
+    const hours = 9 * 3_600_000;
+    await jobs.bench.start().catch(() => {});
+    end.restart();
+    jobs.bench.advance(hours);
+    jobs.vendor.world.waits = Number.POSITIVE_INFINITY;
+    expect(failed(await jobs.bench.start()).message).toMatch(
+      /^Report job 7f3a-1 has the status InProgress 540 minutes/,
+    );
+    jobs.bench.advance(-hours);
+    jobs.vendor.world.waits = jobs.vendor.received.length + 2;
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
   it('is for as long as the service asks, if that is longer', async () => {
     await using jobs = await startJobs(listed);
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });

@@ -5,7 +5,7 @@
 
 import { recordOf, type Item, text } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
-import { type JobChecks, type ReportJob, urlOfFile } from '../world/report-jobs.ts';
+import { type JobChecks, jobLifeMs, type ReportJob, urlOfFile } from '../world/report-jobs.ts';
 import type { World } from '../world/world.ts';
 import type { EndEntry, LogEntry, Observations, ObservedExport } from './observations.ts';
 
@@ -60,8 +60,12 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
       }
       case 'waiting':
       case 'done':
-      case 'failed':
-        return job === undefined || job.fate !== 'done' || job.isDoubtful ? 'the job has no result' : undefined;
+      case 'failed': {
+        if (job === undefined || job.fate !== 'done' || job.isDoubtful) return 'the job has no result';
+        const latest = world.time.now() + Math.max(...process.clockOffsets);
+        const isOver = before.phase === 'failed' && latest - Date.parse(before.createdAt) >= jobLifeMs;
+        return isOver ? 'its time is over, by a wrong clock' : undefined;
+      }
     }
   }
 
@@ -101,7 +105,11 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
           world.violate('a status of a report job that is not described ends the execution', details);
         }
       },
-      onUnnamed: (process, job) => void unnamed.set(keyOf(process, job), { process, at: world.time.now() }),
+      onUnnamed(process, job) {
+        // The state machine has the result of the first process of an invocation.
+        const isSecond = process.id.endsWith("'");
+        if (!isSecond) unnamed.set(keyOf(process, job), { process, at: world.time.now() });
+      },
     },
   };
 }

@@ -56,6 +56,8 @@ const jobsPath = '/v1/jobs';
 const minute = 60_000;
 /** How long a URL of a file can be requested. */
 const urlLifeMs = 8 * minute;
+/** How long a job is waited for: `within` of its description. */
+export const jobLifeMs = 30 * minute;
 /** How long a job may be unknown after its creation. */
 const unknownMs = 3 * minute;
 const jobTypes = { 'content-type': 'application/json' };
@@ -66,7 +68,7 @@ export function jobDescription(form: JobForm, api: DescribedApi, hasUpperBound: 
   const job = {
     create: { path: jobsPath, body: { filter } },
     id: '/id',
-    poll: { path: `${jobsPath}/{job}`, every, within: 'PT30M' },
+    poll: { path: `${jobsPath}/{job}`, every, within: `PT${jobLifeMs / minute}M` },
     when: {
       waiting: { at: '/status', is: ['IN_QUEUE', 'IN_PROGRESS'] },
       done: { at: '/status', is: 'DONE' },

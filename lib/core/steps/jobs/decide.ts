@@ -82,23 +82,18 @@ export type AfterPoll =
   /** The record stays: the end of the chain, its next pass or the next job is recorded. */
   | { readonly kind: 'empty' | 'create' | 'startOver' };
 
-/** Decides what follows from a poll. A job that was given up before is not waited for. */
+/** Decides what follows from a poll. A job that was given up before is waited for only if that was too soon. */
 export function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts): AfterPoll {
   const { everyMs = 0, withinMs = 0 } = facts.rules.poll ?? {};
-  const now = instantOf(facts.now);
-  // A time in the future was written by a wrong clock.
-  const createdAt = facts.now < epochMsOf(before.createdAt) ? now : before.createdAt;
-  const ageMs = facts.now - epochMsOf(createdAt);
-  const wasGivenUp = before.phase === 'failed';
-  const isUnknown = polled.kind === 'unknown';
-  const statusSince = polled.status === before.status ? (before.statusSince ?? now) : now;
-  const { execution } = facts;
-  const record = { ...before, createdAt, execution, status: polled.status, statusSince, failure: undefined };
+  const record = recordOfPoll(before, polled, facts);
+  const ageMs = facts.now - epochMsOf(record.createdAt);
   if (polled.kind === 'done') return { kind: 'ready', record: { ...record, phase: 'done', resultId: polled.resultId } };
   if (polled.kind === 'empty') return { kind: 'empty' };
-  if (wasGivenUp) return { kind: 'create' };
+  // The clock that gave the job up may have been wrong.
+  const isTooSoon = polled.kind === 'waiting' && ageMs < withinMs;
+  if (before.phase === 'failed' && !isTooSoon) return { kind: 'create' };
   if (polled.kind === 'failed') return giveUp(record, `is over without a result: its status is ${polled.status}`);
-  if (isUnknown && ageMs >= unknownMs) return { kind: 'startOver' };
+  if (polled.kind === 'unknown' && ageMs >= unknownMs) return { kind: 'startOver' };
   if (ageMs >= withinMs) {
     const minutes = Math.floor(ageMs / 60_000);
     return giveUp(
@@ -108,6 +103,13 @@ export function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts)
   }
   const pollAt = instantOf(facts.now + Math.max(everyMs, polled.retryAfterMs ?? 0));
   return { kind: 'wait', record: { ...record, phase: 'waiting', pollAt } };
+}
+
+function recordOfPoll(before: JobRecord, { status }: PolledJob, { now, execution }: JobFacts): JobRecord {
+  // A time in the future was written by a wrong clock.
+  const createdAt = now < epochMsOf(before.createdAt) ? instantOf(now) : before.createdAt;
+  const statusSince = status === before.status ? (before.statusSince ?? instantOf(now)) : instantOf(now);
+  return { ...before, createdAt, execution, status, statusSince, failure: undefined };
 }
 
 function giveUp(record: JobRecord, problem: string): AfterPoll {
