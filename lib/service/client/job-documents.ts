@@ -163,7 +163,7 @@ export function createJobDocuments(described: Described, job: Job, send: SendDes
 }
 
 /** What the response to a poll says. @throws ConfigurationError if no condition holds */
-function polledJob(job: Job, { facts, context, json }: JobDocument): PolledJob {
+export function polledJob(job: Job, { facts, context, json }: JobDocument): PolledJob {
   const retryAfter = readWait(facts.header('retry-after'), facts, Date.now);
   const retryAfterMs = retryAfter === undefined ? undefined : Math.min(retryAfter, 3_600) * 1_000;
   const kind = kindOfPoll(job, facts);

@@ -17,7 +17,7 @@ import type { NetworkSource } from '../network/network.ts';
 import type { Described, SendDescribed } from './described.ts';
 import { contractError, type ErrorContext, failure } from './errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
-import { hostOf, type JobDocument, type JobDocuments, textsAt } from './job-documents.ts';
+import { hostOf, type JobDocument, type JobDocuments, polledJob, textsAt } from './job-documents.ts';
 import type { RequestedPage } from './response/facts.ts';
 import { type PageOptions, receivePage } from './response/receive-page.ts';
 import { throttlingInHead } from './response/reaction.ts';
@@ -73,6 +73,9 @@ async function listFiles(
 ): Promise<Files> {
   const { result } = job;
   const polled = await documents.pollDocument(request, options);
+  const { kind, status } = polledJob(job, polled);
+  // It was over before. A list of files may not be complete until it says so again.
+  if (kind !== 'done') throw missing(polled.context, `the job says ${status} now`);
   const polledText = (path: string) => textsAt(polled.json, path)?.[0];
   const needed = placeholdersIn(result.request?.path ?? '').flatMap((name) => /^poll:(.+)/.exec(name)?.[1] ?? []);
   const absent = needed.find((path) => polledText(path) === undefined);

@@ -534,6 +534,23 @@ describe('the files of a result', () => {
     expect(jobs.vendor.received.some(({ path }) => path.startsWith('/download'))).toBe(false);
   });
 
+  it.each([
+    ['that the job is not over', 202, { result: { reports: 5 } }],
+    ['what no condition names', 203, { failed: { message: expect.stringMatching(/^Report service says status 203/) } }],
+  ])('are not taken from a poll that says %s', async (_, status, outcome) => {
+    let polls = 0;
+    await using jobs = await startJobs(listed, {
+      change: (api) => ({ ...api, job: api.job && { ...api.job, when: { ...api.job.when, done: { status: 200 } } } }),
+      fault({ url }) {
+        const isListing = url.searchParams.has('_jobId') && (polls += 1) === 2;
+        return isListing ? { status, body: { output: [{ url: '/files/7f3a-1/1' }] } } : undefined;
+      },
+    });
+    jobs.vendor.world.waits = 0;
+    expect(await jobs.bench.start()).toMatchObject(outcome);
+    expect(jobs.vendor.created()).toBe(1);
+  });
+
   it('are asked for again, and then from another job, if the last poll does not say where they are', async () => {
     await using jobs = await startJobs(listed, {
       change: (api) => ({
