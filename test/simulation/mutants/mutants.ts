@@ -780,6 +780,12 @@ export const mutants: readonly Mutant[] = [
     jobs: true,
   },
   {
+    name: 'the files of a result are those that any poll lists',
+    violates: 'the pages of a chain are the result of one report job',
+    faults: [{ at: 'lib/service/client/job-documents.ts#polledJob', replace: () => () => ({ kind: 'done' }) }],
+    jobs: true,
+  },
+  {
     name: 'a wait for a report job is a consecutive wait',
     violates: 'waits for report jobs are no consecutive waits',
     faults: [
