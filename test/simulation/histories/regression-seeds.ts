@@ -132,4 +132,16 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     defect:
       'parents had a function for one slice, so that no time was left to wait for the rate, and no free place was taken',
   },
+  {
+    seed: '300000123',
+    pages: 12,
+    jobs: true,
+    defect: 'an invariant was too strict: the second process of an invocation saw a status that nobody has described',
+  },
+  {
+    seed: '300001071',
+    pages: 12,
+    jobs: true,
+    defect: 'the files of a job that was at work again were taken for its result',
+  },
 ];

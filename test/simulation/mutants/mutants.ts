@@ -771,6 +771,7 @@ export const mutants: readonly Mutant[] = [
         throw error;
       }
     }),
+    firstSeed: 30,
     jobs: true,
   },
   {
@@ -781,7 +782,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the files of a result are those that any poll lists',
-    violates: 'the pages of a chain are the result of one report job',
+    violates: 'page metadata holds the next cursor of its response',
     faults: [{ at: 'lib/service/client/job-documents.ts#polledJob', replace: () => () => ({ kind: 'done' }) }],
     jobs: true,
   },

@@ -90,10 +90,10 @@ export const faultKinds = [
   'job-stays',
   'job-expires',
   'job-unknown',
-  'job-relapses',
   'job-status-unnamed',
   'job-result-reordered',
   'job-slow',
+  'job-relapses',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -140,10 +140,10 @@ const weights: Partial<FaultRates> = {
   'job-stays': 3,
   'job-expires': 6,
   'job-unknown': 6,
-  'job-relapses': 15,
-  'job-status-unnamed': 3,
+  'job-status-unnamed': 15,
   'job-result-reordered': 20,
   'job-slow': 30,
+  'job-relapses': 30,
   // Only in histories of days.
   'manual-abandon': 0,
 };
