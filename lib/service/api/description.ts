@@ -165,8 +165,16 @@ export const pathsOfWhole = (api: Pick<Api, 'next' | 'page'>): readonly string[]
     : [];
 
 /** A parameter with a key is in no other place: that value would not be sent. */
-function keyRules({ auth, request, next }: Api): readonly Rule[] {
+function keyRules({ auth, request, next, job }: Api): readonly Rule[] {
   const { to, request: further } = next as WithTarget;
+  const requests: readonly (readonly [Rule[0], FurtherRequest | undefined])[] = [
+    [['request'], request],
+    [['next', 'request'], further],
+    [['job', 'create'], job?.create],
+    [['job', 'poll'], job?.poll],
+    [['job', 'start', 'request'], job?.start?.request],
+    [['job', 'result', 'request'], job?.result?.request],
+  ];
   return Object.keys(queryOf(auth)).flatMap((name) => {
     const problem = `must not have ${name}, which query of auth sends`;
     const rulesOf = (path: Rule[0], { query = {}, path: template = '' }: FurtherRequest): readonly Rule[] => [
@@ -174,8 +182,7 @@ function keyRules({ auth, request, next }: Api): readonly Rule[] {
       [[...path, 'path'], parametersIn(template).some(([each]) => each === name), problem],
     ];
     return [
-      ...rulesOf(['request'], request),
-      ...rulesOf(['next', 'request'], further ?? {}),
+      ...requests.flatMap(([path, each]) => rulesOf(path, each ?? {})),
       [
         ['next', 'to', 'query'],
         placeOf({ to }).query === name,

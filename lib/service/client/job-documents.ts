@@ -244,7 +244,9 @@ function statusIn(parts: readonly ConditionPart[], facts: PageFacts): string {
 function idIn(places: ReturnType<typeof idPlacesOf>, facts: PageFacts): string | undefined {
   for (const { at, header, after, status } of places) {
     const isAsked = status === undefined ? facts.status < 300 : facts.status === status;
-    const text = at === undefined ? facts.header(header ?? '') : facts.value(at).text;
+    const found = at === undefined ? facts.header(header ?? '') : facts.value(at).text;
+    // An ID at the end of a URL, whose query a service may repeat.
+    const text = found && facts.withoutKeys(found);
     const begin = after === undefined ? 0 : (text?.lastIndexOf(after) ?? -1);
     if (isAsked && text !== undefined && begin >= 0) return text.slice(begin + (after?.length ?? 0)).trim();
   }

@@ -43,8 +43,7 @@ export function createFileHosts(options: ExchangeOptions) {
     exchangesWith({ origin, host }: URL) {
       const name = `The host ${host}, which has the result,`;
       const server = { name, base: new URL(origin), setting: 'api.job.result.hosts' };
-      const exchanges =
-        hosts.get(origin) ?? createExchanges(server, { ...options, network: own, keys: new Set<string>() });
+      const exchanges = hosts.get(origin) ?? createExchanges(server, { ...options, network: own });
       hosts.set(origin, exchanges);
       return exchanges;
     },
@@ -83,11 +82,16 @@ async function listFiles(
     throw missing(polled.context, `the job is over, and its last poll has nothing at ${absent}`);
   const hasFiles = result.request === undefined || hasItems(job);
   const document = hasFiles ? polled : await documents.resultDocument({ ...request, polled: polledText }, options);
-  const places = textsAt(document.json, result.at);
-  if (places === undefined || places.length === 0) {
+  const texts = textsAt(document.json, result.at);
+  if (texts === undefined || texts.length === 0) {
     const advice = 'If that means that there are no reports, describe it in api.job.when.empty';
     throw missing(document.context, `the job is over, and it has no file at api.job.result.at. ${advice}`);
   }
+  // Services repeat the query of the request, with the key, which is added again for a file of their own.
+  const isOwn = !hasItems(job) && result.hosts === undefined;
+  const places = isOwn ? texts.map(document.facts.withoutKeys) : texts;
+  if (places.some(document.facts.hasSecret))
+    throw contractError(document.context, 'it has the API key in a URL or an ID at api.job.result.at');
   return { places, digest: digestOf(identitiesOf(places, document, hasItems(job) ? undefined : base)) };
 }
 

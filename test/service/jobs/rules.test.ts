@@ -410,6 +410,34 @@ it.each([
   expect(new Set(keys)).toEqual(new Set([`api ${jobs.secret}`, ...others]));
 });
 
+it('a key in the query is no part of an ID in a URL that repeats it', async () => {
+  const auth = { kind: 'key', query: { k: '{secret}' } } as const;
+  await using jobs = await startJobs(listed, {
+    auth,
+    fault(_, { path }) {
+      if (!path.includes('/$export?')) return undefined;
+      const { id } = jobs.vendor.world.create(0, Number.POSITIVE_INFINITY);
+      const place = `/r4/$export-poll-status?_jobId=${id}&k=${new URL(path, 'http://a').searchParams.get('k')}`;
+      return { status: 202, headers: { 'content-location': place } };
+    },
+  });
+  expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+});
+
+it('a URL of a file on another host that has the key is not requested', async () => {
+  const auth = { kind: 'key', query: { k: '{secret}' } } as const;
+  await using jobs = await startJobs(withFiles, {
+    auth,
+    fault: (_, { path }) =>
+      path.startsWith('/reports/2021-06-30/documents/')
+        ? { status: 200, body: { url: `https://files.example/f?k=${new URL(path, 'http://a').searchParams.get('k')}` } }
+        : undefined,
+  });
+  const { error, message } = failed(await jobs.bench.start());
+  expect({ error, message }).toMatchObject({ error: 'ContractError' });
+  expect(message).not.toContain(jobs.secret);
+});
+
 /** A poll that says that the job has these files, or a file, whose report has the last character of its URL as ID. */
 function resultOf(url: URL, places: () => readonly string[]) {
   if (url.searchParams.has('_jobId'))

@@ -24,9 +24,8 @@ export interface Found {
 export function cursorOf(found: Found, page: PageFacts, { next }: { readonly next: WithTarget }): Cursor {
   const { value, what, form } = found;
   const { text: given = value.json ?? '' } = value;
-  // Services repeat the query of the request, with the key, which is added when the next request is sent.
-  const isUrl = (form === 'url' || form === 'parameters') && value.type !== 'object';
-  const text = isUrl ? page.withoutKeys(given) : given;
+  const isUrl = form === 'url' || form === 'parameters';
+  const text = isUrl ? urlWithoutKeys({ ...found, text: given }, page) : given;
   const problem = page.hasSecret(text)
     ? 'the cursor contains the API key'
     : (problemOfType(value, what, form) ?? problemOfText(text, found, next));
@@ -35,6 +34,13 @@ export function cursorOf(found: Found, page: PageFacts, { next }: { readonly nex
   if (stored.length > maxCursorLength)
     throw new InvalidPage(`the cursor is longer than ${maxCursorLength} characters, as it is stored`);
   return asCursor(stored);
+}
+
+/** Services repeat the query of the request, with the key, which is added again when the next request is sent. */
+function urlWithoutKeys({ value, text, what, form }: Stated, page: PageFacts): string {
+  const isQuery = form === 'parameters' && value.type === 'object';
+  // A parser of URLs ignores these characters, also within a name.
+  return page.withoutKeys(isQuery ? `?${fieldsAsQuery(text, what)}` : text.replace(/[\t\n\r]/g, ''));
 }
 
 function problemOfType({ type, text }: PathValue, what: string, form: CursorForm): string | undefined {
@@ -94,7 +100,7 @@ function localPath({ requested, quote }: PageFacts, value: string, what: string)
 /** The query of a URL, or the fields of an object as a query. The host of the URL is never contacted. */
 function parametersOf({ value, what, text }: Stated, page: PageFacts): string {
   if (value.type === 'array') throw new InvalidPage(`the ${what} is an array, which has no parameters`);
-  const query = value.type === 'object' ? fieldsAsQuery(text, what) : URL.parse(text, page.requested.href)?.search;
+  const query = value.type === 'object' ? text : URL.parse(text, page.requested.href)?.search;
   const parameters = query?.replace(/^\?/, '') ?? '';
   if (parameters === '') throw new InvalidPage(`the ${what} is no URL with a query`);
   return parameters;

@@ -199,6 +199,6 @@ function rejectedCredentials(status: number, { credentials, secretPlace, isDescr
   const { rejected, isStored } = credentials;
   if (!isStored) return rejected;
   const reason = status === 403 ? 'it may be wrong, or not allowed to read reports' : 'it may be wrong or have expired';
-  const auth = isDescribed === true ? ', and kind and send of api.auth' : '';
+  const auth = isDescribed === true ? ', and api.auth' : '';
   return `${rejected}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}${auth}`;
 }
