@@ -926,15 +926,6 @@ export const mutants: readonly Mutant[] = [
     })),
   },
   {
-    name: 'a slice that starts over keeps its place in the recorded progress',
-    violates: 'a slice starts over only on its own',
-    faults: inWrites((state) => {
-      if (state.active?.slices === undefined) return state;
-      return { ...state, active: { ...state.active, generation: 0 } };
-    }),
-    firstSeed: 1_550,
-  },
-  {
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
     faults: inSettings(
