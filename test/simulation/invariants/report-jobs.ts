@@ -98,7 +98,9 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         const before = unnamed.get(keyOf(process, job));
         // An earlier process may be late.
         const isLater = before !== undefined && process.startedAt >= before.at;
-        if (!isLater || isDisturbed(before.process)) return;
+        // The second process of an invocation that ran twice may begin when the execution has ended.
+        const isSecond = process.id.endsWith("'");
+        if (!isLater || isSecond || isDisturbed(before.process)) return;
         const wasRedriven = (findExecution(process.payload.execution)?.redrivenAt ?? 0) >= before.at;
         if (!wasRedriven) {
           const details = `${job.id} by ${process.id} after ${before.process.id}`;
