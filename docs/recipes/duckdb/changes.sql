@@ -1,9 +1,9 @@
 -- Adds to the table `changes` which reports the next run of a full export has added, changed and removed, or fails. The
 -- next run is the first one in the tables `pages` and `reports` that it does not have yet.
--- A report is removed if two runs in a row do not have it: an update may hide it from one. What is under a parent without
--- pages stays: the parent may be gone, skipped, or hidden itself. Bounded runs are left out. An export is refused whose
--- runs select by time, which are not full, and one whose pages are counted, which may lack a report unnoticed. The
--- tables `compared` and `known` are what it keeps.
+-- A report is removed if two runs in a row do not have it: an update may hide it from one. What is under a parent
+-- without pages stays: the parent may be gone, skipped, or hidden itself. Bounded runs are left out. Refused are an
+-- export whose runs select by time, as they are not full, and one whose pages are counted, as it may lack a report
+-- unnoticed. The tables `compared` and `known` are what it keeps.
 -- Needs the tables `runs`, `pages` and `reports`, of JSON, and the variable `source`. Replace '/id' by the path of what
 -- identifies a report among those of its parent.
 BEGIN;

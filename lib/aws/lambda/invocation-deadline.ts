@@ -7,7 +7,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
 import { minUploadBytesPerSecond } from '../../settings/deployed-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { maxHoldMs } from '../../core/slots/held-slot.ts';
+import { maxHoldMs, maxSendDelayMs } from '../../core/slots/held-slot.ts';
 import { maxPlaceWaitMs } from '../../core/slots/request-rate.ts';
 
 export interface InvocationDeadline extends Disposable {
@@ -54,7 +54,10 @@ export function startInvocationDeadline(
     signal: deadline.signal,
     retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
     hasTime: () => monotonicNow() <= startedAt + fetchMs - totalTimeout - storeMs,
-    leaseMs: Math.min(remainingMs, totalTimeout + maxHoldMs + (rate === undefined ? 0 : maxPlaceWaitMs)),
+    leaseMs: Math.min(
+      remainingMs,
+      maxHoldMs + maxSendDelayMs + (rate === undefined ? 0 : maxPlaceWaitMs) + totalTimeout,
+    ),
     [Symbol.dispose]: () => timer.abort(),
   };
 }

@@ -5,10 +5,12 @@
 
 import { createSlots } from '../concurrency.ts';
 import { isExportError } from '../errors.ts';
-import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
+import type { PageRequest, PageSlot, PageSlots, Runtime } from '../ports.ts';
 
 /** A slot that was held for longer is returned before the next request, so that other exports can take it. */
 export const maxHoldMs = 15_000;
+/** How long a request may take to be sent once it has its slot: its credentials may have to be read. */
+export const maxSendDelayMs = 10_000;
 
 /** The next request has to wait for a slot, or for its place in the rate, for longer than this invocation can. */
 export class NotYet extends Error {
@@ -27,6 +29,11 @@ export interface HeldSlot {
    * @throws NotYet, and what `PageSlots.acquire` throws
    */
   take(signal?: AbortSignal): Promise<void>;
+  /**
+   * Called when the request is sent, after `waitMs` at most for its place in the rate.
+   * @throws NotYet if it may end after the lease, because the invocation was suspended since `take`
+   */
+  assertCovers(waitMs: number): void;
   /** Returns the slot, if one is held. Never rejects. */
   release(): Promise<void>;
 }
@@ -34,7 +41,10 @@ export interface HeldSlot {
 /** The longest lease. No Lambda function runs longer. */
 export const maxLeaseMs = 900_000;
 
-/** `leaseMs` has to cover a request that begins when the slot has been held for `maxHoldMs`. */
+/**
+ * `leaseMs` has to cover a request that takes the slot when it has been held for `maxHoldMs`, and is sent after
+ * `maxSendDelayMs` and the wait for its place in the rate.
+ */
 export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseMs = maxLeaseMs): HeldSlot {
   let held: PageSlot | undefined;
 
@@ -44,9 +54,10 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
     await slot?.release();
   }
 
-  /** Whether a request that begins now ends before the lease does. */
-  const coversRequest = (slot: PageSlot | undefined): boolean =>
-    slot !== undefined && now() - slot.grantedAt < maxHoldMs;
+  const isYounger = (slot: PageSlot | undefined, ageMs: number): boolean =>
+    slot !== undefined && now() - slot.grantedAt < ageMs;
+  /** Whether a request that takes the slot now ends before the lease does. */
+  const coversRequest = (slot: PageSlot | undefined): boolean => isYounger(slot, maxHoldMs);
 
   return {
     async take(signal) {
@@ -59,6 +70,10 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
       await release();
       throw new NotYet('No slot is free');
     },
+    assertCovers(waitMs) {
+      if (!isYounger(held, maxHoldMs + maxSendDelayMs + waitMs))
+        throw new NotYet('The lease of the slot is nearly over');
+    },
     release,
   };
 }
@@ -67,16 +82,21 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
  * Fetches pages as one slot allows: one at a time, and only while a slot is held. A request waits until the one
  * before it is over, and then takes the slot.
  */
-export function withinSlot<Request, Options extends { readonly signal?: AbortSignal }, Result>(
-  send: (request: Request, options: Options) => Promise<Result>,
+export function withinSlot<Options extends { readonly signal?: AbortSignal }, Result>(
+  send: (request: PageRequest, options: Options) => Promise<Result>,
   slot: HeldSlot,
+  waitMs: number,
 ): typeof send {
   const turns = createSlots(1);
   return async (request, options) => {
     const endTurn = await turns.acquire(options.signal);
     try {
       await slot.take(options.signal);
-      return await send(request, options);
+      const beforeSend = async (): Promise<void> => {
+        slot.assertCovers(waitMs);
+        await request.beforeSend?.();
+      };
+      return await send({ ...request, beforeSend }, options);
     } catch (error) {
       // Other exports can use the slot while this one waits for the service.
       if (isExportError(error, 'ServiceThrottledError')) await slot.release();

@@ -11,7 +11,7 @@ import type { FetchOptions, PageRequest, Received, Runtime, StepDependencies } f
 import type { Parent } from '../parents/plan.ts';
 import { shownNumber, type Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
-import { atRate } from '../slots/request-rate.ts';
+import { atRate, maxPlaceWaitMs } from '../slots/request-rate.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit' | 'rate'>;
 
@@ -87,7 +87,8 @@ export function withLimits<Options extends { readonly signal: AbortSignal }, Res
   const { monotonicNow } = runtime;
   // Innermost, so that the other requests of this process learn of a Retry-After before other processes do.
   const sendAtRate = atRate(withBackoff(send, backoff, runtime), rate, retryAfterDeadline);
-  const sendLimited = slot === undefined ? sendAtRate : withinSlot(sendAtRate, slot);
+  const sendLimited =
+    slot === undefined ? sendAtRate : withinSlot(sendAtRate, slot, rate === undefined ? 0 : maxPlaceWaitMs);
 
   return async (request: PageRequest, options: Options, page: number) => {
     let waitedSeconds = 0;

@@ -32,7 +32,7 @@ export type PlannedJob =
   /** Nothing more can be requested. */
   | { readonly kind: 'none'; readonly notes: readonly string[] };
 
-/** A plan waits no longer: the job of a run goes on without it. */
+/** A plan waits no longer: the job of a run continues without it. */
 const maxWaitMs = 60_000;
 
 /** Waits for the job, briefly. @throws RequestRejectedError if it fails; the errors of its requests */

@@ -116,6 +116,32 @@ describe('the slot of an invocation', () => {
     expect(given.events).toEqual(['taken', 'returned']);
   });
 
+  it('is not used if the invocation was suspended before the request is sent: the lease may end first', async () => {
+    const given = someSlots();
+    const bench = anExportBench({ reports: someReports(6), size: 2 });
+    const { now } = bench.deps.runtime;
+    const slots: PageSlots = {
+      acquire: async (options) => {
+        const slot = await given.slots.acquire(options);
+        return slot && { ...slot, grantedAt: now() };
+      },
+    };
+    let sent = 0;
+    const service: ReportService = {
+      async fetch(request, options) {
+        if (sent === 0) bench.advance(25_000);
+        await request.beforeSend?.();
+        sent += 1;
+        return await bench.service.fetch(request, options);
+      },
+    };
+    const loop = await begin(bench.deps, 'first');
+    const outcome = await exportPage({ ...bench.deps, service, slots }, { loop, execution: 'first' });
+    expect(outcome.next).toBe('queue');
+    expect(given.events).toEqual(['taken', 'returned']);
+    expect(sent).toBe(0);
+  });
+
   it('leads to a wait in the queue if there is none, after the pages that were exported before', async () => {
     const given = someSlots(2);
     const options = { script: failsAt({ 2: 1 }), limits: { pagesPerInvocation: 3 } };

@@ -136,7 +136,7 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     seed: '300000123',
     pages: 12,
     jobs: true,
-    defect: 'an invariant was too strict: the second process of an invocation saw a status that nobody has described',
+    defect: 'an invariant was too strict: the second process of an invocation saw a status that is not described',
   },
   {
     seed: '300001071',

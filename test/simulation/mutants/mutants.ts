@@ -760,7 +760,7 @@ export const mutants: readonly Mutant[] = [
     jobs: true,
   },
   {
-    name: 'a status of a report job that nobody has described means that it waits',
+    name: 'a status of a report job that is not described means that it waits',
     violates: 'a status of a report job that is not described ends the execution',
     faults: inPolls((poll) => async (request, options) => {
       try {

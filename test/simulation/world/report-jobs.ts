@@ -1,7 +1,7 @@
 /**
  * The report jobs of the simulated service. A job has the reports that match when it is created, and its result is
  * requested in pages, or downloaded in files from another host, by URLs that expire. Jobs fail, stay, expire, are not
- * known for a moment, have a status that nobody has described, and list their files in another order.
+ * known for a moment, have a status that is not described, and list their files in another order.
  */
 
 import { createHash } from 'node:crypto';
@@ -172,17 +172,17 @@ export function createReportJobs({ world, form, checks, now, matching, pageSize 
     }
     if (world.injectFault('job-status-unnamed', site)) {
       checks.onUnnamed(process, job);
-      return told('PAUSED');
+      return answered('PAUSED');
     }
-    if (job.fate === 'stays' || now() < job.doneAt) return told(rng.pick(['IN_QUEUE', 'IN_PROGRESS']));
-    if (job.fate === 'fails') return told('FATAL');
+    if (job.fate === 'stays' || now() < job.doneAt) return answered(rng.pick(['IN_QUEUE', 'IN_PROGRESS']));
+    if (job.fate === 'fails') return answered('FATAL');
     // It was over: this answer is from a copy of the service that does not know it yet, nor all files.
     if (job.isOver && world.injectFault('job-relapses', site)) {
-      return told('IN_PROGRESS', form === 'files' ? { files: listFiles(job, site, rng).slice(0, 1) } : {});
+      return answered('IN_PROGRESS', form === 'files' ? { files: listFiles(job, site, rng).slice(0, 1) } : {});
     }
     job.isOver = true;
-    if (job.reports.length === 0 && job.saysEmpty) return told('EMPTY');
-    return form === 'files' ? told('DONE', { files: listFiles(job, site, rng) }) : told('DONE');
+    if (job.reports.length === 0 && job.saysEmpty) return answered('EMPTY');
+    return form === 'files' ? answered('DONE', { files: listFiles(job, site, rng) }) : answered('DONE');
   }
 
   function listFiles({ id, orders }: ReportJob, site: string, rng: Rng) {
@@ -245,7 +245,7 @@ export function createReportJobs({ world, form, checks, now, matching, pageSize 
 
 const pathOfFile = (id: string, name: string) => `/results/${id}/${name}`;
 const json = (value: object): Buffer => Buffer.from(`${JSON.stringify(value)}\n`);
-const told = (status: string, more: object = {}): Written => ({
+const answered = (status: string, more: object = {}): Written => ({
   status: 200,
   headers: jobTypes,
   body: json({ status, ...more }),
