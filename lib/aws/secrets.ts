@@ -20,6 +20,7 @@ import type { NetworkSource, ProxyCredentials, ServiceNetwork } from '../service
 
 interface SecretReader {
   readonly client: SecretsManagerClient;
+  /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
@@ -126,6 +127,7 @@ function cached<Value>(read: () => Promise<Value>, now: () => number) {
   };
 }
 
+/** @throws ConfigurationError if the secret is missing or cannot be read */
 async function readSecret(client: SecretsManagerClient, secretId: string, remedy: string): Promise<string | undefined> {
   try {
     return (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;

@@ -151,6 +151,7 @@ export function findMixture(exports: readonly ConfiguredExport[], out: string): 
     : `${out} has simulated reports (${other}), so none of a service are stored there. Set another directory with --out, or delete ${out}`;
 }
 
+/** Where the settings come from; undefined for options of the command line. */
 function originOf({ problem }: ConfiguredExport, { file }: LocalDeploymentOptions): SettingsOrigin | undefined {
   if (file === undefined) return undefined;
   return { file, problem: problem === undefined ? undefined : new ExportError('ConfigurationError', problem) };

@@ -16,6 +16,7 @@ export interface LocalNetworkOptions {
   readonly baseUrl: string;
   readonly settings: NetworkSettings;
   readonly env: NodeJS.ProcessEnv;
+  /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 

@@ -518,6 +518,7 @@ function findApiProblems(
   ]);
 }
 
+/** The rate of a service; undefined if it has none. */
 export const rateLimitOf = ({ rate }: Pick<ServiceSettings, 'rate'>): RateLimit | undefined =>
   rate && { requests: rate.requests, perMs: rate.per, burst: rate.burst };
 
