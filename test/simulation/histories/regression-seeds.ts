@@ -144,4 +144,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     jobs: true,
     defect: 'the files of a job that was at work again were taken for its result',
   },
+  {
+    seed: '70942757838343',
+    pages: 12,
+    defect: 'an invariant was too strict: a bounded run reported hours later that its job had failed during the faults',
+  },
 ];

@@ -70,7 +70,7 @@ export function checkCompletion(
   const unexcused = failed.filter(
     (execution) =>
       !isReportOfDamage(execution, all, damagedKeys) &&
-      !isReportOfOldCursor(execution, all) &&
+      !isFirstReportOfOldRequest(execution, all) &&
       !isRefusedBoundedRun(execution) &&
       !(isBounded(execution.input) && hasBadParents(execution)),
   );
@@ -164,14 +164,16 @@ function isReportOfDamage(
 }
 
 /**
- * Whether the execution is the first one to report that pages of a slice repeat, or that the cursor of a bounded run,
- * which may have waited for its next start for hours, has expired. The cursor may have been logged during the faults;
- * the next start begins the slice again.
+ * Whether the execution is the first one to report that pages of a slice repeat, or that a bounded run, which may have
+ * waited for its next start for hours, has a cursor that has expired or a report job that has failed. The cursor may
+ * have been logged, and the job created, during the faults; the next start begins the slice again.
  */
-function isReportOfOldCursor(execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean {
-  const { error, input } = execution;
-  const isOld = error === 'RepeatedCursorError' || (error === 'CursorRejectedError' && isBounded(input));
-  return isOld && all.find(({ cause }) => cause === execution.cause) === execution;
+function isFirstReportOfOldRequest(execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean {
+  const { error, cause = '', input } = execution;
+  const hasFailedJob = error === 'RequestRejectedError' && cause.includes(' is over without a result: ');
+  const isOld =
+    error === 'RepeatedCursorError' || (isBounded(input) && (error === 'CursorRejectedError' || hasFailedJob));
+  return isOld && all.find((each) => each.cause === cause) === execution;
 }
 
 /**
