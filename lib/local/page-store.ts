@@ -6,12 +6,12 @@
  * their metadata, and the one link that makes the page visible makes its metadata visible too.
  * The order of writes, and what a crash after each leaves:
  *
- * 1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day. 2. Add the metadata and
- * sync it, but not before the page may become visible: if the page is abandoned, its metadata would be taken for
- *     that of a later page with the same bytes, even if that one is requested with another cursor.
- *     Left: metadata without a page.
- *  3. Link the page to its name, unless that is taken. Left: page and metadata; only a power loss could undo the name.
- *  4. Sync the page's directory. Page and metadata are durable.
+ * 1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day.
+ * 2. Add the metadata and sync it. Left: metadata without a page. Not before the page may become visible: if the page
+ *    is abandoned, its metadata would be taken for that of a later page with the same bytes, even if that one is
+ *    requested with another cursor.
+ * 3. Link the page to its name, unless that is taken. Left: page and metadata; only a power loss could undo the name.
+ * 4. Sync the page's directory. Page and metadata are durable.
  *
  * Writers of different bytes each add metadata, and the page that is linked first selects its own. Writers of equal
  * bytes share the metadata that was added first, and its writer counts as the one that stored the page. All of this has
