@@ -85,8 +85,15 @@ interface Table {
   readonly path: string;
   readonly level: number;
   readonly description: string | undefined;
-  /** Each field with its row. */
-  readonly rows: readonly (readonly [name: string, row: string])[];
+  readonly rows: readonly Row[];
+}
+
+interface Row {
+  readonly name: string;
+  readonly meaning: string;
+  readonly written: string;
+  /** Without the meaning: for a table that names another one with a field of this name and meaning. */
+  readonly writtenShort: string;
 }
 
 /** The table of an object, and then that of each object in it. */
@@ -98,7 +105,7 @@ function tablesOf(schema: Schema, path: string, level: number): readonly Table[]
     const shown = item === field ? { ...item, description: undefined } : item;
     return hasTable(item) ? tablesOf(shown, itemPath, path === '' ? 2 : 3) : [];
   });
-  const rows = fields.map((each) => [each.name, rowOf(each, path)] as const);
+  const rows = fields.map((each) => rowOf(each, path));
   return [{ path, level, description: path === '' ? undefined : schema.description, rows }, ...inner];
 }
 
@@ -116,10 +123,14 @@ function sectionsOf(tables: readonly Table[], before: readonly Table[]): string[
     const known = [...before, ...tables.slice(0, index)].find((earlier) => sharedRows(earlier.rows, rows).length > 2);
     const shared = known === undefined ? [] : sharedRows(known.rows, rows);
     const missing = known?.rows
-      .filter(([name]) => !rows.some(([each]) => each === name))
-      .map(([name]) => `\`${name}\``);
+      .filter(({ name }) => !rows.some((each) => each.name === name))
+      .map(({ name }) => quoted(name));
     const without = missing?.length ? `, without ${missing.join(' and ')}` : '';
-    const own = rows.filter((row) => !shared.includes(row)).map(([, row]) => row);
+    const repeatsMeaning = (row: Row) =>
+      known?.rows.some(({ name, meaning }) => name === row.name && meaning === row.meaning) === true;
+    const own = rows
+      .filter((row) => !shared.includes(row))
+      .map((row) => (repeatsMeaning(row) ? row.writtenShort : row.written));
     return [
       level > 2 ? `${anchor(path)}\n\n${heading}` : heading,
       ...(description === undefined ? [] : [description]),
@@ -133,7 +144,7 @@ function sectionsOf(tables: readonly Table[], before: readonly Table[]): string[
 
 /** The rows that another table has, too. */
 const sharedRows = (others: Table['rows'], rows: Table['rows']): Table['rows'] =>
-  rows.filter(([, row]) => others.some(([, other]) => other === row));
+  rows.filter(({ written }) => others.some((other) => other.written === written));
 
 interface Field {
   readonly name: string;
@@ -190,7 +201,7 @@ function itemOf(schema: Schema, path: string): readonly [Schema, string] {
   return [schema, path];
 }
 
-function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
+function rowOf({ name, field, defaults, kinds }: Field, path: string): Row {
   const { page } = field;
   const [item, itemPath] = itemOf(field, pathOf(path, name));
   const isOneDefault = new Set(defaults.map(([, written]) => written)).size === 1;
@@ -199,26 +210,26 @@ function rowOf({ name, field, defaults, kinds }: Field, path: string): string {
   const type = hasTable(item) ? `[${typeOf(field)}](#${anchorOf(itemPath)})` : typeOf(field);
   const isShort = /^(required|default .*|)$/.test(without);
   const of = kinds.length === 0 || !isOneDefault ? '' : `${kinds.map(quoted).join(', ')}; `;
-  const sentences = [
-    meaningOf(field),
+  const meaning = meaningOf(field);
+  const further = [
     ...(isShort ? [] : [isOneDefault ? `Without it, ${without}.` : `${without}.`]),
     ...(page === undefined ? [] : [`[More](${page})`]),
   ];
   const written = [...(type === 'text' ? [] : [type]), ...(isShort && without !== '' ? [without] : [])].join(', ');
   const kindsAndType = `${of}${written}`.replace(/; $/, '');
-  return `- ${quoted(name)}${kindsAndType === '' ? '' : ` (${kindsAndType})`}: ${sentences.join(' ')}`;
+  const begin = `- ${quoted(name)}${kindsAndType === '' ? '' : ` (${kindsAndType})`}`;
+  const rowWith = (sentences: readonly string[]) =>
+    [begin, sentences.join(' ')].filter((part) => part !== '').join(': ');
+  return { name, meaning, written: rowWith([meaning, ...further]), writtenShort: rowWith(further) };
 }
 
-/** `Required for a; without it, b for c and d`: what holds without a field that several kinds have. */
+/** `Required for a; without it, b for c, d for e`: what holds without a field that several kinds have. */
 function defaultsByKind(defaults: Field['defaults']): string {
   const groups = Map.groupBy(defaults, ([, written]) => written);
-  return [...groups]
-    .map(([written, group]) => {
-      const kinds = group.map(([kind]) => quoted(kind)).join(', ');
-      return written === 'required' ? `Required for ${kinds}` : `without it, ${written} for ${kinds}`;
-    })
-    .join('; ')
-    .replace(/^w/, 'W');
+  const kindsWith = (written: string) => (groups.get(written) ?? []).map(([kind]) => quoted(kind)).join(', ');
+  const others = [...groups.keys()].filter((written) => written !== 'required');
+  const without = `ithout it, ${others.map((written) => `${written} for ${kindsWith(written)}`).join('; ')}`;
+  return groups.has('required') ? `Required for ${kindsWith('required')}; w${without}` : `W${without}`;
 }
 
 const quoted = (name: string): string => `\`${name}\``;
@@ -256,7 +267,7 @@ function typeOf(schema: Schema): string {
     return [...others.map(typeOf), objects.every(isWrapper) ? objects.map(typeOf).join(' or ') : 'object'].join(' or ');
   }
   if (anyOf !== undefined) return alternativesOf(anyOf.map(typeOf));
-  if (items !== undefined) return `list of ${isObject(items) || items.$ref !== undefined ? 'objects' : typeOf(items)}`;
+  if (items !== undefined) return `list of ${isObject(items) ? 'objects' : typeOf(items)}`;
   if (typeof additionalProperties === 'object') {
     return isObject(additionalProperties) ? 'object by name' : `object of ${typeOf(additionalProperties)}`;
   }
@@ -275,9 +286,8 @@ const listOf = (values: readonly unknown[]): string => {
 
 /** A list of what may also stand alone is called a list, and anything but an object or a list is a scalar. */
 function alternativesOf(types: readonly string[]): string {
-  const [one = '', list] = types;
-  if (list === `list of ${one}`) return `${one} or list`;
-  return types.includes('boolean') ? 'scalar' : types.join(' or ');
+  const isRepeated = (list: string) => types.some((one) => list === `list of ${one}`);
+  return types.includes('boolean') ? 'scalar' : types.map((each) => (isRepeated(each) ? 'list' : each)).join(' or ');
 }
 
 const wrapped = ([name, field]: readonly [string, Schema]) => `{${code(name).slice(1, -1)}: ${typeOf(field)}}`;
