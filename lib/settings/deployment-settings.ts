@@ -93,7 +93,7 @@ const bucketSchema = object({
     { example: 'exports/' },
   ),
   compression: optionalField(
-    'How the pages of new runs are compressed: each is a gzip file of its own. Without it, pages are stored as the service sends them.',
+    'How the pages of new runs are compressed: each is a gzip file. Without it, they are stored as they are.',
     z.enum(['gzip'], 'must be gzip; leave it out to store pages as the service sends them'),
     { page: 'consumers.md#compressed-pages' },
   ),
@@ -115,7 +115,7 @@ const alarmsSchema = object({
     { example: 'arn:aws:sns:eu-central-1:111122223333:alarms' },
   ),
   runbookUrl: optionalField(
-    'The address of docs/runbook.md, for the description of each alarm. Without it, the path of the runbook in the package.',
+    'The address of docs/runbook.md, for the descriptions of alarms. Without it, its path in the package.',
     text(/^https?:\/\/[^\s#]{1,190}$/, 'must be an http or https address of at most 190 characters without a #'),
     { example: 'https://wiki.example.com/report-exporter' },
   ),
@@ -171,7 +171,7 @@ export const settingsFileSchema = object(
     ),
     alarms: field('Where alarms are sent.', z._default(alarmsSchema, {})),
     logRetentionDays: field(
-      'How long every log group keeps its logs: a period of CloudWatch Logs; 9999 for ever.',
+      'How long log groups keep their logs: a period of CloudWatch Logs; 9999 for ever.',
       z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
       { unit: 'days' },
     ),

@@ -46,7 +46,7 @@ export const goneAtMostPercent = 2;
 
 const fields = {
   values: optionalField(
-    'The values of `{parent}` in the requests. A run requests all of its period for each, in this order.',
+    'The values of `{parent}` in the requests, in this order.',
     z.array(checkedText(problemOfParent)).check(
       z.minLength(1, 'must have a value'),
       z.maxLength(1_000, 'must have at most 1,000 values'),
@@ -57,12 +57,12 @@ const fields = {
     { example: ['open', 'closed'] },
   ),
   export: optionalField(
-    'In place of `values`: the export of the same service in whose newest published run each report is a parent.',
+    'In place of `values`: an export of the same service. Each report in its newest published run is a parent.',
     z.string(),
     { example: 'repos' },
   ),
   id: optionalField(
-    'With `export`: where a report has the value of `{parent}`. In JSON a JSON Pointer, in XML a path below the report, in CSV the name of a column.',
+    'With `export`: where a report has the value of `{parent}`: in JSON a JSON Pointer, in XML a path below the report, in CSV a column.',
     placeInReport,
     { example: '/full_name' },
   ),

@@ -34,7 +34,7 @@ export interface SettingsFile {
   /** Where alarms are sent. */
   readonly alarms?: AlarmsProps | undefined;
   /**
-   * How long every log group keeps its logs: a period of CloudWatch Logs; 9999 for ever. Unit: days.
+   * How long log groups keep their logs: a period of CloudWatch Logs; 9999 for ever. Unit: days.
    *
    * @default 90
    */
@@ -114,7 +114,7 @@ export interface ServiceProps {
    */
   readonly maxPageBytes?: number | undefined;
   /**
-   * How many pages of the service are requested at the same time; on this machine, by each process. Unit: pages.
+   * How many of its pages are requested at the same time; on this machine, by each process. Unit: pages.
    *
    * @default - there is no limit
    * @see `docs/aws.md#politeness`
@@ -288,8 +288,7 @@ export interface AuthKeyProps {
    */
   readonly send?: Readonly<Record<string, string>> | undefined;
   /**
-   * The parameters of the URL with the credentials, if the API takes no header: `{secret}`, or a field of its JSON
-   * (`{secret.app}`). The servers and proxies of the vendor may log them.
+   * The parameters of the URL with the credentials, if the API takes no header: as in `send`. The vendor may log them.
    *
    * @example {'api_key':'{secret}'}
    */
@@ -351,14 +350,14 @@ export interface AuthOauth2Props {
    */
   readonly clientId: string;
   /**
-   * What is exchanged for a token: the client secret or a refresh token.
+   * What is exchanged for a token.
    *
    * @default 'client_credentials'
    * @see `docs/procedures.md#refresh-tokens`
    */
   readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
   /**
-   * How the client proves who it is: by HTTP Basic, in the `body`, by a signed assertion, or not at all.
+   * How the client proves who it is: by HTTP Basic, in the body, by a signed assertion, or not at all.
    *
    * @default 'basic'
    */
@@ -376,7 +375,7 @@ export interface AuthOauth2Props {
    */
   readonly keyId?: string | undefined;
   /**
-   * How the fields of the request for a token are sent.
+   * How the request for a token is sent.
    *
    * @default - as a `form`
    */
@@ -505,7 +504,7 @@ export interface AuthLoginProps {
   /**
    * Where the response has the seconds until it expires, or the instant.
    *
-   * @default - the token is used until the service rejects it
+   * @default - the token is used until it is rejected
    * @example '/expires_in'
    */
   readonly expires?: string | undefined;
@@ -609,7 +608,7 @@ export interface ExportProps {
    */
   readonly container?: string | undefined;
   /**
-   * The number of reports per page, at most 10; with `api`, the value of `{size}`. Unit: reports.
+   * Reports per page, at most 10; with `api`, the value of `{size}`. Unit: reports.
    *
    * @default - the service's default
    * @example 10
@@ -673,7 +672,7 @@ export interface ExportProps {
    */
   readonly maxRetryAfter?: string | undefined;
   /**
-   * The longest series of waits without a page in between. One more fails the run. Unit: waits.
+   * A run fails after more waits than this without a page in between. Unit: waits.
    *
    * @default 20
    */
@@ -757,20 +756,20 @@ export interface SlicesProps {
  */
 export interface ParentsProps {
   /**
-   * The values of `{parent}` in the requests. A run requests all of its period for each, in this order.
+   * The values of `{parent}` in the requests, in this order.
    *
    * @example ['open','closed']
    */
   readonly values?: readonly string[] | undefined;
   /**
-   * In place of `values`: the export of the same service in whose newest published run each report is a parent.
+   * In place of `values`: an export of the same service. Each report in its newest published run is a parent.
    *
    * @example 'repos'
    */
   readonly export?: string | undefined;
   /**
-   * With `export`: where a report has the value of `{parent}`. In JSON a JSON Pointer, in XML a path below the report,
-   * in CSV the name of a column.
+   * With `export`: where a report has the value of `{parent}`: in JSON a JSON Pointer, in XML a path below the report,
+   * in CSV a column.
    *
    * @example '/full_name'
    */
@@ -881,9 +880,9 @@ export interface BucketProps {
    */
   readonly prefix?: string | undefined;
   /**
-   * How the pages of new runs are compressed: each is a gzip file of its own.
+   * How the pages of new runs are compressed: each is a gzip file.
    *
-   * @default - pages are stored as the service sends them
+   * @default - they are stored as they are
    * @see `docs/consumers.md#compressed-pages`
    */
   readonly compression?: 'gzip' | undefined;
@@ -913,9 +912,9 @@ export interface AlarmsProps {
    */
   readonly existingTopicArn?: string | undefined;
   /**
-   * The address of docs/runbook.md, for the description of each alarm.
+   * The address of docs/runbook.md, for the descriptions of alarms.
    *
-   * @default - the path of the runbook in the package
+   * @default - its path in the package
    * @example 'https://wiki.example.com/report-exporter'
    */
   readonly runbookUrl?: string | undefined;
@@ -1008,7 +1007,7 @@ export interface ApiJobProps {
   /** The request that creates the job. */
   readonly create: CreateProps;
   /**
-   * Where its response has the ID of the job, which other requests send as `{job}`.
+   * Where its response has the ID of the job, for `{job}`.
    *
    * @example '/reportId'
    */
@@ -1020,14 +1019,14 @@ export interface ApiJobProps {
    * @example {'path':'/reports/{job}','every':'PT30S'}
    */
   readonly poll?: PollProps | undefined;
-  /** What is sent once a poll says that the job has been created, but not started. */
+  /** The request that starts the job, once it is created. */
   readonly start?: StartProps | undefined;
   /** What responses to polls say. Asked in the order of this table. */
   readonly when?: WhenProps | undefined;
   /**
    * Where the files of the result are, each a page.
    *
-   * @default - `request` and `next` request the result in pages
+   * @default - the result has pages like any list
    */
   readonly result?: ResultProps | undefined;
 }
@@ -1113,7 +1112,7 @@ export interface PollProps {
    */
   readonly form?: Readonly<Record<string, string>> | undefined;
   /**
-   * Where the response that says `done` has another ID, which `request` sends as `{job}` in its place.
+   * Where the response that says `done` has another ID for `{job}`.
    *
    * @example '/response/reportResult'
    */
@@ -1134,7 +1133,7 @@ export interface PollProps {
   readonly within?: string | undefined;
 }
 
-/** What is sent once a poll says that the job has been created, but not started. */
+/** The request that starts the job, once it is created. */
 export interface StartProps {
   /**
    * What the poll says.
@@ -1196,7 +1195,7 @@ export interface WhenProps {
    */
   readonly waiting?: ConditionProps | readonly ConditionProps[] | undefined;
   /**
-   * The job has failed, and so does the run. The next start creates another.
+   * The job has failed, and so does the run.
    *
    * @example {'at':'/status','is':'FATAL'}
    */
@@ -1226,13 +1225,13 @@ export interface ResultProps {
   /** The path of the URL of the file, or of its ID for `{item}`. `*` stands for each item of a list. */
   readonly at: string;
   /**
-   * The hosts that have the files, which are requested without credentials.
+   * The hosts of the files, which get no credentials.
    *
-   * @default - the files are on the origin of `baseUrl`, which gets the credentials
+   * @default - the origin of `baseUrl`, which gets them
    * @example ['*.s3.eu-west-1.amazonaws.com']
    */
   readonly hosts?: readonly string[] | undefined;
-  /** The files are in gzip. One that does not begin as gzip does is taken as it is. */
+  /** The files may be in gzip. */
   readonly compression?: 'gzip' | undefined;
 }
 
@@ -1495,7 +1494,7 @@ export interface ApiNextCountProps {
    */
   readonly first?: number | undefined;
   /**
-   * What each further request adds to it. `reports`, for an offset, is how many the page had.
+   * What each further request adds to it: `reports`, for an offset, is how many the page had.
    *
    * @default 1
    */
@@ -1507,19 +1506,16 @@ export interface ApiNextCountProps {
    */
   readonly total?: TotalProps | undefined;
   /**
-   * Whether the page after the last one is requested, which must have no reports. With `total`.
+   * With `total`: whether the page after the last one, which must have no reports, is requested.
    *
    * @default true
    */
   readonly confirm?: boolean | undefined;
-  /**
-   * `twice`, for an API without a total: pages are requested up to one without reports, or one at which `last` holds,
-   * until two passes in a row have the same reports. That takes twice the requests.
-   */
+  /** `twice`, for an API without a total: pages are requested until two passes in a row have the same reports. */
   readonly proof?: 'twice' | undefined;
   /**
-   * Where each report has its ID: in JSON a path, in XML that of an element or attribute, in CSV a column; or a list of
-   * such places. With `proof`.
+   * With `proof`: where each report has its ID, or a list of such places: in JSON a path, in XML an element or
+   * attribute, in CSV a column.
    *
    * @example '/id'
    */
@@ -1652,14 +1648,14 @@ export interface ApiPageProps {
    * Where the reports are: in JSON, the path of a list and `/*`; in XML, a path of elements; in CSV, `/*` if the first
    * row is a report.
    *
-   * @default - in XML the child elements of the root, and in CSV the rows after the first
+   * @default - the child elements of the root in XML, and the rows after the first in CSV
    * @example '/data/*'
    */
   readonly reports?: string | null | undefined;
   /**
-   * Whether an object in the place of the list is one report, in JSON.
+   * Whether an object in place of the list is one report, in JSON.
    *
-   * @default - it is refused
+   * @default - false
    */
   readonly single?: boolean | null | undefined;
   /**
@@ -1713,7 +1709,7 @@ export interface ApiWhenProps {
    */
   readonly cursorExpired?: ConditionProps | readonly ConditionProps[] | null | undefined;
   /**
-   * The parent no longer exists: it has no pages. Asked on the first page of a parent only.
+   * The parent no longer exists: it has no pages. Asked on its first page only.
    *
    * @default - `{"status": [404, 410]}` if the parents are reports of another export
    * @example {'status':404}

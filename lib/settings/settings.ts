@@ -126,7 +126,7 @@ const serviceFields = {
   totalTimeout: field('The time for a whole request, at most P1D.', timeout('PT4M')),
   maxPageBytes: field('The maximum size of a page.', z._default(positiveInteger, 256 * mebibyte), { unit: 'bytes' }),
   maxConcurrentPages: optionalField(
-    'How many pages of the service are requested at the same time; on this machine, by each process. Without it, there is no limit.',
+    'How many of its pages are requested at the same time; on this machine, by each process. Without it, there is no limit.',
     wholeNumber(1, 100),
     { unit: 'pages', page: 'aws.md#politeness' },
   ),
@@ -287,7 +287,7 @@ const exportFields = {
   format: optionalField('The format of the reports. Only XML is validated. Without it, `XML`.', tokenSchema),
   container: optionalField('The packaging of the reports. Without it, `NONE`.', tokenSchema),
   size: optionalField(
-    "The number of reports per page, at most 10; with `api`, the value of `{size}`. Without it, the service's default.",
+    "Reports per page, at most 10; with `api`, the value of `{size}`. Without it, the service's default.",
     wholeNumber(1, 1_000_000),
     { unit: 'reports', example: 10 },
   ),
@@ -326,11 +326,9 @@ const exportFields = {
     'The longest Retry-After that a run waits for, at most P30D.',
     z.prefault(durationSchema.check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')), 'PT6H'),
   ),
-  maxConsecutiveWaits: field(
-    'The longest series of waits without a page in between. One more fails the run.',
-    countUpTo(100, 20),
-    { unit: 'waits' },
-  ),
+  maxConsecutiveWaits: field('A run fails after more waits than this without a page in between.', countUpTo(100, 20), {
+    unit: 'waits',
+  }),
   schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
   service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
   api: optionalField('What differs from the `api` of the service. `null` removes a part.', exportApiSchema, {

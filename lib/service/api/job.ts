@@ -85,11 +85,9 @@ const createFields = { ...requestFields, method: method('POST'), path: z.nonopti
 const pollFields = {
   ...requestFields,
   path: z.nonoptional(requestFields.path),
-  id: optionalField(
-    'Where the response that says `done` has another ID, which `request` sends as `{job}` in its place.',
-    path,
-    { example: '/response/reportResult' },
-  ),
+  id: optionalField('Where the response that says `done` has another ID for `{job}`.', path, {
+    example: '/response/reportResult',
+  }),
   every: optionalField(
     'How long to wait between two polls. Without it, `PT30S`.',
     duration(1_000, 3_600_000, 'must be from PT1S to PT1H'),
@@ -106,7 +104,7 @@ export const jobWhenFields = {
   waiting: optionalField('The job is not over. It is polled again.', conditionSchema, {
     example: { at: '/status', is: ['IN_QUEUE', 'IN_PROGRESS'] },
   }),
-  failed: optionalField('The job has failed, and so does the run. The next start creates another.', conditionSchema, {
+  failed: optionalField('The job has failed, and so does the run.', conditionSchema, {
     example: { at: '/status', is: 'FATAL' },
   }),
   empty: optionalField('The job is over, and there are no reports.', conditionSchema, {
@@ -127,7 +125,7 @@ const resultFields = {
   ),
   at: field('The path of the URL of the file, or of its ID for `{item}`. `*` stands for each item of a list.', path),
   hosts: optionalField(
-    'The hosts that have the files, which are requested without credentials. Without it, the files are on the origin of `baseUrl`, which gets the credentials.',
+    'The hosts of the files, which get no credentials. Without it, the origin of `baseUrl`, which gets them.',
     z.readonly(
       z
         .array(text(hostPattern, 'must be a host in lower case, such as files.example.com or *.s3.amazonaws.com'))
@@ -135,15 +133,12 @@ const resultFields = {
     ),
     { example: ['*.s3.eu-west-1.amazonaws.com'] },
   ),
-  compression: optionalField(
-    'The files are in gzip. One that does not begin as gzip does is taken as it is.',
-    z.literal('gzip', 'must be gzip'),
-  ),
+  compression: optionalField('The files may be in gzip.', z.literal('gzip', 'must be gzip')),
 };
 
 export const jobSchema = object({
   create: field('The request that creates the job.', object(createFields)),
-  id: field('Where its response has the ID of the job, which other requests send as `{job}`.', idSchema, {
+  id: field('Where its response has the ID of the job, for `{job}`.', idSchema, {
     example: '/reportId',
   }),
   poll: optionalField(
@@ -152,7 +147,7 @@ export const jobSchema = object({
     { example: { path: '/reports/{job}', every: 'PT30S' } },
   ),
   start: optionalField(
-    'What is sent once a poll says that the job has been created, but not started.',
+    'The request that starts the job, once it is created.',
     object({
       when: field('What the poll says.', conditionSchema, { example: { at: '/status', is: 'Created' } }),
       request: field('The request that starts the job.', object(createFields)),
@@ -160,7 +155,7 @@ export const jobSchema = object({
   ),
   when: optionalField('What responses to polls say. Asked in the order of this table.', object(jobWhenFields)),
   result: optionalField(
-    'Where the files of the result are, each a page. Without it, `request` and `next` request the result in pages.',
+    'Where the files of the result are, each a page. Without it, the result has pages like any list.',
     object(resultFields),
   ),
 }).check(z.meta({ id: 'api.job' }));

@@ -57,14 +57,11 @@ export const pageFields = {
     z.enum(formats, `must be one of ${formats.join(', ')}`),
   ),
   reports: optionalField(
-    'Where the reports are: in JSON, the path of a list and `/*`; in XML, a path of elements; in CSV, `/*` if the first row is a report. Without it, in XML the child elements of the root, and in CSV the rows after the first.',
+    'Where the reports are: in JSON, the path of a list and `/*`; in XML, a path of elements; in CSV, `/*` if the first row is a report. Without it, the child elements of the root in XML, and the rows after the first in CSV.',
     z.string(),
     { example: '/data/*' },
   ),
-  single: optionalField(
-    'Whether an object in the place of the list is one report, in JSON. Without it, it is refused.',
-    flag(),
-  ),
+  single: optionalField('Whether an object in place of the list is one report, in JSON. Without it, false.', flag()),
   columns: optionalField(
     'The first row of every page, as it is there, in CSV. Without it, that of earlier pages and runs.',
     columns,

@@ -37,7 +37,7 @@ export const whenFields = {
     example: { at: '/error', is: 'expired' },
   }),
   gone: optionalField(
-    'The parent no longer exists: it has no pages. Asked on the first page of a parent only. Without it, `{"status": [404, 410]}` if the parents are reports of another export.',
+    'The parent no longer exists: it has no pages. Asked on its first page only. Without it, `{"status": [404, 410]}` if the parents are reports of another export.',
     conditionSchema,
     { example: { status: 404 }, page: 'apis.md#parents' },
   ),

@@ -132,7 +132,7 @@ function sectionsOf(tables: readonly Table[], before: readonly Table[]): string[
       .filter((row) => !shared.includes(row))
       .map((row) => (repeatsMeaning(row) ? row.writtenShort : row.written));
     return [
-      level > 2 ? `${anchor(path)}\n\n${heading}` : heading,
+      heading,
       ...(description === undefined ? [] : [description]),
       ...(known === undefined
         ? []
@@ -248,9 +248,8 @@ export function withoutDefault(description: string): readonly [text: string, wit
 }
 
 const code = (value: unknown): string => `\`${JSON.stringify(value)}\``;
-/** `exports[].since.initial` → `exports-since-initial`. */
-const anchorOf = (path: string) => (path.match(/[a-z]+/gi) ?? []).join('-').toLowerCase();
-const anchor = (path: string) => `<a id="${anchorOf(path)}"></a>`;
+/** The anchor that Markdown derives from a heading: `exports[].since` → `exportssince`. */
+const anchorOf = (path: string) => (path.match(/[a-z]+/gi) ?? []).join('').toLowerCase();
 
 function typeOf(schema: Schema): string {
   const { type, anyOf, items, additionalProperties, $ref } = schema;

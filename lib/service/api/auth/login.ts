@@ -70,7 +70,7 @@ export const loginSchema = object({
   ),
   token: field('Where the response has the token.', pointer, { example: '/access_token' }),
   expires: optionalField(
-    'Where the response has the seconds until it expires, or the instant. Without it, the token is used until the service rejects it.',
+    'Where the response has the seconds until it expires, or the instant. Without it, the token is used until it is rejected.',
     pointer,
     { example: '/expires_in' },
   ),

@@ -24,17 +24,17 @@ export const oauth2Schema = object({
   tokenUrl: tokenUrlField(tokenUrlSchema),
   clientId: field('The ID of the client.', printable(500), { example: 'report-exporter' }),
   grant: optionalField(
-    'What is exchanged for a token: the client secret or a refresh token. Without it, `client_credentials`.',
+    'What is exchanged for a token. Without it, `client_credentials`.',
     z.enum(['client_credentials', 'refresh_token'], 'must be client_credentials or refresh_token'),
     { page: 'procedures.md#refresh-tokens' },
   ),
   clientAuthentication: optionalField(
-    'How the client proves who it is: by HTTP Basic, in the `body`, by a signed assertion, or not at all. Without it, `basic`.',
+    'How the client proves who it is: by HTTP Basic, in the body, by a signed assertion, or not at all. Without it, `basic`.',
     z.enum(clientAuthentications, `must be ${clientAuthentications.slice(0, -1).join(', ')} or none`),
   ),
   ...signatureFields,
   encoding: optionalField(
-    'How the fields of the request for a token are sent. Without it, as a `form`.',
+    'How the request for a token is sent. Without it, as a `form`.',
     z.enum(['form', 'json'], 'must be form or json'),
   ),
   ...tokenFields,

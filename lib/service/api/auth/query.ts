@@ -22,7 +22,7 @@ function problemOfParameter(name: string, template: string): string | undefined 
 }
 
 export const optionalQuery = optionalField(
-  'The parameters of the URL with the credentials, if the API takes no header: `{secret}`, or a field of its JSON (`{secret.app}`). The servers and proxies of the vendor may log them.',
+  'The parameters of the URL with the credentials, if the API takes no header: as in `send`. The vendor may log them.',
   z
     .record(z.string(), z.string())
     .check(z.refine(hasFew, `must have 1 to ${maxSent} parameters`), validEntries(problemOfParameter)),

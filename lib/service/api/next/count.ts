@@ -40,7 +40,7 @@ export const countSchema = object({
     ),
   ),
   step: field(
-    'What each further request adds to it. `reports`, for an offset, is how many the page had.',
+    'What each further request adds to it: `reports`, for an offset, is how many the page had.',
     z._default(z.literal([1, 'reports'], 'must be 1, or "reports" for an offset'), 1),
   ),
   total: optionalField(
@@ -49,15 +49,15 @@ export const countSchema = object({
     { example: '/total' },
   ),
   confirm: field(
-    'Whether the page after the last one is requested, which must have no reports. With `total`.',
+    'With `total`: whether the page after the last one, which must have no reports, is requested.',
     z._default(flag(), true),
   ),
   proof: optionalField(
-    '`twice`, for an API without a total: pages are requested up to one without reports, or one at which `last` holds, until two passes in a row have the same reports. That takes twice the requests.',
+    '`twice`, for an API without a total: pages are requested until two passes in a row have the same reports.',
     z.literal('twice', 'must be twice'),
   ),
   by: optionalField(
-    'Where each report has its ID: in JSON a path, in XML that of an element or attribute, in CSV a column; or a list of such places. With `proof`.',
+    'With `proof`: where each report has its ID, or a list of such places: in JSON a path, in XML an element or attribute, in CSV a column.',
     oneTypeOf(
       [pathSchema, z.readonly(z.array(pathSchema).check(z.minLength(1, 'must not be empty')))],
       'must be a path, or a list of paths',
