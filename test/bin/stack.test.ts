@@ -124,7 +124,7 @@ describe('the documented permissions', () => {
   /** The actions in docs/aws.md for commands that read. */
   const documented = readFileSync('docs/aws.md', 'utf8')
     .split('\n')
-    .filter((line) => line.startsWith('| all |') || line.startsWith('| `status`'))
+    .filter((line) => line.startsWith('- All commands:') || line.startsWith('- `status`,'))
     .join();
   const actionOf: Readonly<Record<string, string>> = {
     HeadObject: 'GetObject',
