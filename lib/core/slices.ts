@@ -111,6 +111,9 @@ export type SlicedPeriod = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'sli
 
 export const sliceCountOf = ({ slices }: Pick<Run, 'slices'>): number => slices?.count ?? 1;
 
+/** How many requests of the run may be in flight for different slices. */
+export const parallelOf = ({ slices }: Pick<Run, 'slices'>): number => slices?.parallel ?? 1;
+
 /** The slice `number` of `run`, counted from 1. */
 export function sliceOf(run: SlicedPeriod, number: number): Slice {
   const { since, until, slices } = run;

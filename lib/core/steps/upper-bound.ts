@@ -8,7 +8,7 @@ import type { RootCheck } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, refOf, type Run } from '../model.ts';
 import { isSkipped, type ParentOf } from '../parents/run-parents.ts';
-import { hasParents, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { hasParents, parallelOf, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { firstGoneError, firstParents } from '../parents/gone-parents.ts';
@@ -17,6 +17,8 @@ import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from '
 /** Whether a report outside the interval of its request would be twice in a run, or in two. */
 export const needsProofOfBounds = (run: Pick<Run, 'slices' | 'bounded'>): boolean =>
   run.bounded === true || run.slices?.lengthMs !== undefined;
+
+type Answer = 'empty' | 'reports' | 'rejected';
 
 /**
  * Requests the reports of empty intervals, and otherwise what the run requests. There must be no reports.
@@ -27,8 +29,8 @@ export const needsProofOfBounds = (run: Pick<Run, 'slices' | 'bounded'>): boolea
  *
  * With parents, the first one is asked that is neither gone nor skipped.
  *
- * The proof costs one request, or two for a run with three or more slices. If the service rejects empty intervals, it
- * costs three.
+ * The proof costs one request, or two for a run with three or more slices, which are sent together if those of the run
+ * may be. If the service rejects empty intervals, it costs two more.
  * @throws ConfigurationError if a bound is not honored, or the first parents are all gone; any other error leaves the
  *   proof open
  */
@@ -42,7 +44,9 @@ export async function proveBounds(
     readonly parentOf: ParentOf;
   },
 ): Promise<void> {
-  const { signal, intervals = emptyIntervals(run), parentOf } = limits;
+  const { intervals = emptyIntervals(run), parentOf } = limits;
+  const cancellation = new AbortController();
+  const signal = AbortSignal.any([limits.signal, cancellation.signal]);
 
   /** The parent that is asked: the first one that is neither gone nor skipped. */
   let number = await notSkipped(run, parentOf, 1);
@@ -66,7 +70,7 @@ export async function proveBounds(
     }
   }
 
-  async function requestEmptyInterval(at: Instant): Promise<'empty' | 'reports' | 'rejected'> {
+  async function requestEmptyInterval(at: Instant): Promise<Answer> {
     const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
     try {
       const { nextCursor, reports } = await request({ ...refOf(run), since: at, until: at }, label);
@@ -78,8 +82,8 @@ export async function proveBounds(
     }
   }
 
-  for (const at of intervals) {
-    let answer = await requestEmptyInterval(at);
+  async function proveInterval(at: Instant, firstAnswer: Promise<Answer>): Promise<Answer> {
+    let answer = await firstAnswer;
     if (answer === 'rejected') {
       // If page 1 is rejected, too, the service objects to something else than the empty interval.
       await request(
@@ -90,7 +94,21 @@ export async function proveBounds(
       answer = await requestEmptyInterval(at);
     }
     if (answer === 'reports') throw boundsError(deps, run, at);
-    if (answer === 'rejected') break;
+    return answer;
+  }
+
+  const together = limits.slot === undefined && parallelOf(run) > 1;
+  const ahead = new Map([...(together ? intervals : [])].map((at) => [at, requestEmptyInterval(at)]));
+  // A failure is thrown below, unless the one before it is.
+  for (const answer of ahead.values()) answer.catch(() => {});
+  try {
+    for (const at of intervals) {
+      const answer = await proveInterval(at, ahead.get(at) ?? requestEmptyInterval(at));
+      if (answer === 'rejected') break;
+    }
+  } finally {
+    cancellation.abort(new Error('The proof is over'));
+    await Promise.allSettled(ahead.values());
   }
 }
 

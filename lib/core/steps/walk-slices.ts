@@ -27,7 +27,7 @@ import {
   type SliceProgress,
   WalkedSlices,
 } from '../run-progress.ts';
-import { numberOf, shownNumber, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { numberOf, parallelOf, shownNumber, type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NotYet } from '../slots/held-slot.ts';
 import { stateNameOfRun } from '../bounded-runs.ts';
 import { logEnd } from './commit-page.ts';
@@ -541,8 +541,6 @@ async function endWithoutPages(
 /** The slice from where its parent is covered. */
 const sinceCovered = (slice: Slice, parent: Parent | undefined): Slice =>
   parent?.since === undefined ? slice : { ...slice, since: parent.since };
-
-const parallelOf = ({ slices }: Run): number => slices?.parallel ?? 1;
 
 /** With several chains, each needs fewer pages in flight: the others use the time until its next page arrives. */
 const maxInFlightOf = (run: Run, { maxInFlight = 2 }: Invocation): number =>

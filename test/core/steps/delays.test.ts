@@ -54,7 +54,7 @@ describe('the delays before a page', () => {
     const bench = anExportBench({
       reports: someReports(12),
       size: 1,
-      script: failsAt({ 1: 60, 2: 'ServiceUnavailableError' }),
+      script: failsAt({ 1: 60, 3: 'ServiceUnavailableError' }),
     });
     const input = { since: '2026-11-01T00:00:00Z', until: '2026-11-01T00:12:00Z', parallel: 2, slice: 'PT3M' };
     const delayed = delaysIn(await entriesOf(bench, input)).filter((delays) => Object.keys(delays).length > 0);

@@ -374,7 +374,7 @@ describe('the first page of a slice', () => {
     ...[1, 3].map((count): Story => [
       `that was an error document with status 200 is exported again by the next start: ${count} of them`,
       {
-        script: answering(rejectsProof, (_, nth) => (nth <= 3 + count ? errorDocument(_, nth) : undefined)),
+        script: answering(rejectsProof, (_, nth) => (nth <= 4 + count ? errorDocument(_, nth) : undefined)),
       },
       {
         input: four,
@@ -626,6 +626,26 @@ describe('the proof of the bounds', () => {
   });
 
   const withReport: Script = () => aFetchedPage({ reports: 1 });
+
+  it('has no request in flight when it fails', async () => {
+    const bench = aBench({ script: answering(withReport) });
+    const { service: ignoring } = bench.with({});
+    const aborted = Promise.withResolvers<never>();
+    let requests = 0;
+    const service: ReportService = {
+      async fetch(request, options) {
+        requests += 1;
+        if (requests === 1) return await ignoring.fetch(request, options);
+        options.signal?.addEventListener('abort', () => aborted.reject(new Error('aborted')));
+        return await aborted.promise;
+      },
+    };
+    Object.assign(bench.deps, { service });
+    expect(failed(await bench.start(sliced)).error).toBe('ConfigurationError');
+    expect(requests).toBe(2);
+    await expect(aborted.promise).rejects.toThrow('aborted');
+  });
+
   const uncounted: Script = () => aFetchedPage({ reports: null, nextCursor: cursorAt(1) });
   const ignores = fails('ConfigurationError', 'date.lt includes reports that are dated exactly at it', { pages: 0 });
   const twice = answering(failsAt({ 1: 'ServiceUnavailableError', 2: 600 }));
@@ -633,7 +653,7 @@ describe('the proof of the bounds', () => {
     [
       'refuses a service that ignores the bound',
       { script: answering(withReport) },
-      { input: sliced, ends: ignores, requests: 1 },
+      { input: sliced, ends: ignores, requests: 2 },
     ],
     ['refuses it for one slice, too', { script: answering(withReport) }, { input: bounds, ends: ignores, requests: 1 }],
     [
@@ -644,17 +664,22 @@ describe('the proof of the bounds', () => {
     [
       'is open if the service rejects page 1 of the run, too',
       { script: failsAt({ 1: 'RequestRejectedError', 2: 'RequestRejectedError' }) },
-      { input: sliced, ends: fails('RequestRejectedError', '', { pages: 0 }), requests: 2 },
+      { input: bounds, ends: fails('RequestRejectedError', '', { pages: 0 }), requests: 2 },
     ],
-    ...[sliced, bounds].map((input): Story => [
+    ...[
+      { input: sliced, proofs: [true, true, false, true] },
+      { input: { ...sliced, parallel: 1 }, proofs: [true, false, true] },
+      { input: bounds, proofs: [true, false, true] },
+    ].map(({ input, proofs }): Story => [
       'holds if the service rejects such a request twice, and accepts page 1 in between',
       { script: answering(rejectsProof) },
       {
         input,
         ends: whole,
         after: ({ service }) => {
-          expect(service.requests.slice(0, 3).map(isProof)).toEqual([true, false, true]);
-          expect(service.requests.filter(isProof)).toHaveLength(2);
+          const sent = service.requests.map(isProof);
+          expect(sent.slice(0, proofs.length)).toEqual(proofs);
+          expect(sent.slice(proofs.length)).not.toContain(true);
         },
       },
     ]),
