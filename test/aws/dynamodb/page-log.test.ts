@@ -12,8 +12,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { ExportState, LogEntry } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
-import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
+import { toStoredRecord } from '../../../lib/core/storage/stored-records.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { anExportState, aPageEntry } from '../../support/builders.ts';
 import { clientWithLostResponse, type DynamoHarness, fakeDynamoHarness } from './dynamodb-harness.ts';
@@ -49,10 +50,10 @@ describe('the DynamoDB page log', () => {
 
       const pk = { S: `orders/${entry.export}` };
       const sk = `run#${entry.run}#page#000000000007`;
-      const stored = (record: object) => ({
-        record: { S: JSON.stringify(record) },
-        checksum: { S: checksumOf(record) },
-      });
+      const stored = (record: ExportState | LogEntry) => {
+        const { json, checksum } = toStoredRecord(record);
+        return { record: { S: json }, checksum: { S: checksum } };
+      };
       const expiresAt = { N: String(now / 1_000 + 400 * 86_400) };
       expect(await itemAt(pk.S, sk)).toEqual({ pk, sk: { S: sk }, ...stored(entry), expiresAt });
       const mayHaveExpiredAfter = (days: number): boolean =>

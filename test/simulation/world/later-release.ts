@@ -7,7 +7,8 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import type { Item } from '../../../lib/aws/dynamodb/items.ts';
-import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
+import type { LogEntry } from '../../../lib/core/model.ts';
+import { toStoredRecord } from '../../../lib/core/storage/stored-records.ts';
 import type { Retrier, State, StateMachine, Template } from '../../../lib/core/state-machine/asl.ts';
 import type { Container } from './container.ts';
 import { recordOf } from './dynamodb.ts';
@@ -72,12 +73,9 @@ export function laterDynamoDbClient(client: DynamoDBClient): DynamoDBClient {
     send(command: { readonly input: { Item?: Item } }) {
       const { Item: item } = command.input;
       if (item?.checksum !== undefined) {
-        const record = { ...recordOf<object>(item), addedBy: 'release 2' };
-        command.input.Item = {
-          ...item,
-          record: { S: JSON.stringify(record) },
-          checksum: { S: checksumOf(record) },
-        };
+        const record = { ...recordOf<LogEntry>(item), addedBy: 'release 2' };
+        const { json, checksum } = toStoredRecord(record);
+        command.input.Item = { ...item, record: { S: json }, checksum: { S: checksum } };
       }
       return client.send(command as never);
     },
