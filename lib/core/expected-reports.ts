@@ -22,7 +22,8 @@ export const tooFewReportsError = ({ expect }: ExportDefinition, { run }: Run, {
   new ExportError(
     'ConfigurationError',
     `Run ${run} has ${reports} reports, but expect.minReports is ${expect?.minReports}, so it is not published and the ` +
-      'watermark does not move. The next start begins a new run. If so few reports are right, lower expect.minReports first',
+      'watermark does not move. The next start begins a new run. If so few reports are right, lower expect.minReports first: ' +
+      'then the next start publishes this run',
   );
 
 /** For how long no completed run has had reports; undefined if no run has completed. */

@@ -557,13 +557,10 @@ export const stateSchema = z.object({
   beginning: z.optional(z.object({ stateName: text, execution: text })),
   /** Why the newest start has begun and resumed no run. The next one that does removes it. */
   failedStart: z.optional(failureSchema),
-  /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
-  lastAbandoned: z.optional(z.object({ ...totals, run: common.run, since: instant, failure: failureSchema })),
 });
 
 /** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
 export type ExportState = Stored<typeof stateSchema>;
-export type AbandonedRun = NonNullable<ExportState['lastAbandoned']>;
 
 /** The state of an export that has never run. It is not stored: the first write replaces version 0. */
 export const emptyState = (exportName: string): ExportState => ({ export: exportName, version: 0, sequence: 0 });

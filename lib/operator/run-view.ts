@@ -33,11 +33,11 @@ import { type ExportTarget, type ScheduleState, type UnreadableExport, unreadabl
 import type { Incident } from '../aws/step-functions/history.ts';
 
 /**
- * `running`: an execution is working on the run. `failed`, `interrupted`: none is, and the next start resumes it.
- * `completed`: it is published. `empty`: it found no reports and is not published, because publishEmptyRuns is false.
- * `damaged`: it was published, but its manifest is missing or was changed. `abandoned`: it never will be published.
+ * `running`: an execution is working on the run. `failed`, `interrupted`: none is, and the next start resumes or
+ * replaces it. `completed`: it is published. `empty`: it found no reports and is not published, because
+ * publishEmptyRuns is false. `damaged`: it was published, but its manifest is missing or was changed.
  */
-export type RunState = 'running' | 'failed' | 'interrupted' | 'completed' | 'empty' | 'damaged' | 'abandoned';
+export type RunState = 'running' | 'failed' | 'interrupted' | 'completed' | 'empty' | 'damaged';
 
 /** A slice that is set aside. `parent` is its value, if it is known. */
 type ViewedSlice = SetAsideSlice & { readonly parent?: string | undefined };
@@ -85,8 +85,8 @@ export interface RunView extends RunTotals {
 
 /** The newest run of an export, as an overview shows it. Without a run, it has null values and no pages. */
 interface NewestRun extends RunTotals {
-  /** `failed` also if the run can never complete, or if the newest start has begun none. */
-  readonly state: Exclude<RunState, 'empty' | 'abandoned'> | 'never';
+  /** `failed` also if the newest start has begun none. */
+  readonly state: Exclude<RunState, 'empty'> | 'never';
   readonly run: RunId | null;
   readonly since: Instant | null;
   readonly startedAt: Instant | null;
@@ -247,9 +247,7 @@ function freshness(
 const expectsRuns = (schedule: ScheduleState): boolean =>
   schedule.kind === 'scheduled' || (schedule.kind === 'manual' && schedule.awsSchedule !== undefined);
 
-/** The next start of a run that was abandoned because it can never complete begins a new one. */
-const overviewState = (state: RunState): Exclude<RunState, 'empty' | 'abandoned'> =>
-  state === 'abandoned' ? 'failed' : state === 'empty' ? 'completed' : state;
+const overviewState = (state: RunState): Exclude<RunState, 'empty'> => (state === 'empty' ? 'completed' : state);
 
 /** The newest run of the state, and the published runs with a folder, newest first: at most `maxRuns`, none bounded. */
 async function readRuns(
@@ -305,8 +303,8 @@ export async function readStates({ log, name }: ExportTarget): Promise<States> {
   const state = await log.exportState(name);
   const bounded = new Map<RunId, ExportState>();
   for await (const each of log.boundedStates(name)) {
-    const { active, lastCompleted, lastAbandoned } = each;
-    for (const run of [active?.run, lastCompleted?.result.run, lastAbandoned?.run]) {
+    const { active, lastCompleted } = each;
+    for (const run of [active?.run, lastCompleted?.result.run]) {
       if (run !== undefined) bounded.set(run, each);
     }
   }
@@ -420,16 +418,12 @@ async function withParents(
 }
 
 /** The newest run of a state without an unfinished one, from the state alone. */
-function viewRecorded({ export: name = '', lastAbandoned, lastCompleted }: Partial<ExportState> = {}) {
+function viewRecorded({ export: name = '', lastCompleted }: Partial<ExportState> = {}) {
+  if (lastCompleted === undefined) return undefined;
   const children = parseChildrenStateName(name);
   const { export: exportName, bounds } = parseBoundedStateName(name) ?? { export: children?.export ?? name };
   const isBounded = bounds !== undefined || children !== undefined;
   const known = { export: exportName, ...bounds, bounded: isBounded ? (true as const) : undefined };
-  if (lastAbandoned !== undefined) {
-    const { failure: lastFailure, ...abandoned } = lastAbandoned;
-    return aView({ ...known, ...abandoned, state: 'abandoned', lastFailure });
-  }
-  if (lastCompleted === undefined) return undefined;
   const { completedAt, result } = lastCompleted;
   const { run, since, manifest, pages, reports, bytes } = result;
   const state = manifest === null ? 'empty' : 'completed';

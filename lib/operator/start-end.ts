@@ -138,7 +138,7 @@ function nextStart(watermark: string | null, policy: EndContext['since']): strin
 function failedEnd(
   { error: name, message, resumable, ...ofRun }: Extract<RunEnd, { readonly status: 'failed' }>['failed'],
   known: RunJson,
-  { since: policy, retries, hints }: EndContext,
+  { retries, hints }: EndContext,
 ): StartEnd {
   // If the failure could not be recorded, the run is known only from its events.
   const json: RunJson = {
@@ -151,10 +151,9 @@ function failedEnd(
   if (json.run === null && name === 'ConfigurationError') {
     return { json, exitStatus: exitStatuses.usage, details: lines, hint: hints.help };
   }
-  const isFinal = ofRun.run !== null && !resumable;
   const advice = [
     ...(retries === 0 || !isRetried(name) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
-    ...(isFinal ? [abandonedAdvice(json, policy)] : nextStep(json, { name, message }, resumable)),
+    ...nextStep(json, { name, message }, resumable),
   ].join(' ');
   return {
     json,
@@ -162,17 +161,8 @@ function failedEnd(
     about: json.run === null ? undefined : `run ${json.run}, ${totals(json)}`,
     details: [`${name}: ${lines[0]}`, ...lines.slice(1), ...(advice === '' ? [] : [advice])],
     // If the failed execution no longer owned the run, another one may have published it by now.
-    hint: resumable || isFinal || json.run === null ? undefined : hints.status,
+    hint: ofRun.run === null && json.run !== null && !resumable ? hints.status : undefined,
   };
-}
-
-/** The run can never complete. Its `since` may be in no setting, and without a watermark nothing else has it. */
-function abandonedAdvice({ since, bounded }: RunJson, policy: EndContext['since']): string {
-  const advice = 'Nothing was published, and the run is abandoned. The next start begins a new run.';
-  const initial = policy?.from === 'watermark' ? (policy.initial ?? instantOf(0)) : since;
-  return since === null || bounded === true || since === initial
-    ? advice
-    : `${advice} To begin where this one did, repeat --since ${since}.`;
 }
 
 function nextStep(

@@ -91,7 +91,7 @@ const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: 
     'failed',
     failedRun,
     [
-      'Failed after page 61. Nothing is published. The next start resumes the run.',
+      'Failed after page 61. Nothing is published. The next start resumes or replaces the run.',
       'ContractError. Report service sent XML that is not well-formed',
       'Slice 3 is set aside: ContractError. no XML',
       'Slices 12 of 64 done',
@@ -101,7 +101,7 @@ const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: 
   ['killed', killedRun, ['Failed attempts 0 Waits requested by the service none']],
   ['sliced', slicedRun, ['Slices 8 of 8 done']],
   ['tiny', tinyRun, ['Failed attempts 0']],
-  ['long', longRun, ['Abandoned after page 50,000.', 'Reports dated from unknown', 'ms, 1 min 1 s']],
+  ['long', longRun, ['Interrupted after page 50,000;', 'Reports dated from unknown', 'ms, 1 min 1 s']],
 ];
 
 describe.each(Object.entries(displays))('in %s', (display, options) => {

@@ -10,7 +10,6 @@ import {
   aCompletion,
   aCursor,
   aFullRun,
-  anAbandonedRun,
   anEndEntry,
   anExportName,
   aPageEntry,
@@ -54,7 +53,6 @@ const aFullState = (exportName = anExportName()): ExportState => ({
   watermark: aWatermark({ filter: { type: 'invoice' } }),
   lastScheduledTime: '2026-11-20T02:00:00Z',
   lastCompleted: aCompletion('execution-6', { export: exportName }),
-  lastAbandoned: anAbandonedRun(),
 });
 const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   aPageEntry({ cursor: aCursor(), cycle: { tortoise: aCursor(), power: 4, steps: 3 }, ...overrides });

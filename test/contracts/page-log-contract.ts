@@ -24,7 +24,6 @@ import {
   aCompletion,
   aCursor,
   aFullRun,
-  anAbandonedRun,
   aJobRecord,
   aProgressRecord,
   anEndEntry,
@@ -100,8 +99,7 @@ export function pageLogContract(
           lastCompleted: aCompletion('execution-6', { export: exportName }),
           recentExecutions: ['execution-7', 'execution-6'],
           beginning: { stateName: `${exportName}/2025-01-01T00:00:00Z/2026-01-01T00:00:00Z`, execution: 'execution-8' },
-          failedStart: anAbandonedRun().failure,
-          lastAbandoned: anAbandonedRun({ reports: null }),
+          failedStart: { error: 'CursorRejectedError', message: 'responded with 410', at: at('2026-11-20T02:05:00Z') },
         };
         expect(await log.replaceState(state)).toBe(true);
         expect(await log.exportState(exportName)).toEqual(state);

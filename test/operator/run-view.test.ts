@@ -40,7 +40,7 @@ const aSlicedBench = (script: BenchOptions['script']) =>
   });
 
 describe('the status of an export', () => {
-  it('tells a newest run that found no reports and is not published from an abandoned one', async () => {
+  it('says that the newest run found no reports and is not published', async () => {
     const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
     await bench.start();
     const { runs, completedAt } = await statusOf(bench);

@@ -6,7 +6,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import {
-  type AbandonedRun,
   asCursor,
   asRunId,
   type Cursor,
@@ -234,19 +233,6 @@ export function aCompletion(
   const completedAt = at('2026-11-20T02:10:00Z');
   const { instant: _, ...selection } = aWatermark();
   return { execution, completedAt, lastReportsAt: completedAt, result: aRunResult(overrides), selection };
-}
-
-/** A run that failed and can never complete. */
-export function anAbandonedRun(overrides: Partial<AbandonedRun> = {}): AbandonedRun {
-  return {
-    run: aRunId(),
-    since: at('2026-11-01T00:00:00Z'),
-    pages: 2,
-    reports: 20,
-    bytes: 2_048,
-    failure: { error: 'CursorRejectedError', message: 'responded with 410', at: at('2026-11-20T02:05:00Z') },
-    ...overrides,
-  };
 }
 
 /** Where a run's objects are stored (docs/architecture.md, "Stored data"). */

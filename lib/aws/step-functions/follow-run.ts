@@ -9,6 +9,7 @@ import { isServerError, isThrottlingError, isTransientError } from '@smithy/core
 import * as z from 'zod/mini';
 import { definitionOfStart } from '../../core/bounded-runs.ts';
 import { isExportError } from '../../core/errors.ts';
+import { hasTooFewReports } from '../../core/expected-reports.ts';
 import {
   type ExportDefinition,
   type FailedRun,
@@ -81,7 +82,7 @@ export async function followExecution(
 ): Promise<RunEnd> {
   const startedAt = runtime.now();
   let execution = firstExecution;
-  const { stateName } = definitionOfStart(definition, parseStartInput(startInput));
+  const own = definitionOfStart(definition, parseStartInput(startInput));
   const followed: FollowedRun = { startedBy: firstExecution };
   let incidentMs = 0;
   let failures = 0;
@@ -103,14 +104,14 @@ export async function followExecution(
     for (;;) {
       // The status is read before the progress, so that no progress before the end is missed.
       const described = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-      const active = (await log.exportState(stateName))?.active;
+      const active = (await log.exportState(own.stateName))?.active;
       const seen = active?.execution === execution ? await readRun(log, active, followed) : undefined;
       if (seen !== undefined) onProgress(seen);
       if (isActive(described)) {
         if (seen === undefined) await reportIncident();
         return undefined;
       }
-      const end = await readEnd({ exportName: definition.name, stateName, log, store, notify }, described);
+      const end = await readEnd({ definition: own, log, store, notify }, described);
       if (end.status !== 'continued') return end;
       ({ execution } = end);
       notify(`The run continues in execution ${execution}`);
@@ -180,10 +181,7 @@ const outputSchema = z.union([
   z.object({ next: z.optional(z.undefined()), Error: z.optional(z.string()), Cause: z.optional(z.string()) }),
 ]);
 
-interface EndDependencies extends Pick<FollowDependencies, 'log' | 'store'>, Pick<FollowOptions, 'notify'> {
-  readonly exportName: string;
-  readonly stateName: string;
-}
+type EndDependencies = Pick<FollowDependencies, 'definition' | 'log' | 'store'> & Pick<FollowOptions, 'notify'>;
 
 /** The result of an execution that has ended. `continued`: another one has the run. */
 async function readEnd(
@@ -199,7 +197,7 @@ async function readEnd(
   if (output?.next === 'skip') return { status: 'skipped', reason: output.reason, done: output.done };
   if (output?.next === 'continue') {
     // The name under which the state ContinueInNewExecution starts it.
-    const name = continuationName({ export: deps.exportName, ...output });
+    const name = continuationName({ export: deps.definition.name, ...output });
     return { status: 'continued', execution: siblingExecution(executionArn, name) };
   }
   const { Error: error, Cause: cause } = output ?? {};
@@ -215,16 +213,15 @@ const siblingExecution = (executionArn: string, name: string): string =>
   `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
 
 /**
- * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not
- * run or failed, what the export state and the page log show.
+ * How the execution failed, and what the export state and the page log show of its run, as FailRun reports it.
  */
 async function readFailure(
-  { exportName, stateName, log, store, notify }: EndDependencies,
+  { definition, log, store, notify }: EndDependencies,
   ended: DescribeExecutionCommandOutput,
 ): Promise<RunEnd> {
   const { executionArn = '', status } = ended;
   const failure = toFailure(ended, status === 'ABORTED');
-  const { active, lastCompleted, lastAbandoned, recentExecutions } = (await log.exportState(stateName)) ?? {};
+  const { active, lastCompleted } = (await log.exportState(definition.stateName)) ?? {};
   if (lastCompleted?.execution === executionArn) {
     // Only the event can have failed after it.
     notify(
@@ -235,15 +232,12 @@ async function readFailure(
     return { status: 'completed', result, manifest: manifestAddress(result, store) };
   }
   const failed = (known: Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'>, resumable: boolean) =>
-    ({ status: 'failed', failed: { export: exportName, ...known, ...failure, resumable } }) as const;
+    ({ status: 'failed', failed: { export: definition.name, ...known, ...failure, resumable } }) as const;
   if (active?.execution === executionArn) {
-    const { totals } = await readProgress(log, active);
+    const progress = await readProgress(log, active);
     const { run, since, until, bounded } = active;
-    return failed({ run, since, until, bounded, ...totals }, true);
-  }
-  if (active === undefined && lastAbandoned !== undefined && recentExecutions?.[0] === executionArn) {
-    const { failure: _, ...known } = lastAbandoned;
-    return failed(known, false);
+    const resumable = !hasTooFewReports(definition, active, progress);
+    return failed({ run, since, until, bounded, ...progress.totals }, resumable);
   }
   return failed({ run: null, since: null, ...zeroTotals }, active !== undefined);
 }

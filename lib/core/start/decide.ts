@@ -192,7 +192,7 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   const { state, definition, input, execution } = situation;
   const unfinished = assertRead(situation.unfinished);
   const { progress } = unfinished;
-  // A run that has too few reports must never be published.
+  // A new run may find the reports that are missing.
   if (hasTooFewReports(definition, active, progress)) return begin(situation);
   const contradiction = contradictionOf(active, progress.isComplete, definition, input);
   const skipped = withSkipped(active.skipped, input);
@@ -327,7 +327,6 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
     firstStart: isBounded(definition) ? undefined : firstStartOf(definition, state, input, now),
     recentExecutions: withExecution(state, execution),
     failedStart: undefined,
-    lastAbandoned: undefined,
   };
   const kind = state.active === undefined ? 'begin' : 'replace';
   return { kind, run, progress: noProgress(run), reason, state: next, withoutJobsOf: runWithJobs(state) };

@@ -1,8 +1,8 @@
 /**
  * Records a failure and leaves the export ready for its next start.
  *
- * The run stays active, so that the next start resumes it after its last logged page. A run that can never complete,
- * because it has fewer reports than expected, is abandoned, and the next start begins a new one.
+ * The run stays active, so that the next start resumes it after its last logged page, or replaces it if it has fewer
+ * reports than expected (`../start/decide.ts`).
  */
 
 import * as z from 'zod/mini';
@@ -19,7 +19,7 @@ import {
 } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { type StateChange, updateState, withoutRun } from './export-state.ts';
+import { type StateChange, updateState } from './export-state.ts';
 import { parseStartInput } from '../start/start-input.ts';
 import { readProgress, type RunProgress } from '../run-progress.ts';
 import { shorten } from '../sanitize.ts';
@@ -74,12 +74,10 @@ function failOwnedRun(
   { active, progress, failure }: OwnedFailure,
 ): StateChange<RecordedEvent> {
   const { totals } = progress;
-  const resumable = !hasTooFewReports(definition, active, progress);
   const { run, since, until, bounded } = active;
+  const resumable = !hasTooFewReports(definition, active, progress);
   return {
-    change: resumable
-      ? { ...state, active: { ...active, lastFailure: failure } }
-      : { ...withoutRun(state), lastAbandoned: { run, since, ...totals, failure } },
+    change: { ...state, active: { ...active, lastFailure: failure } },
     result: {
       failed: { run, since, until, bounded, ...totals, resumable },
       page: progress.isComplete || active.slices !== undefined ? null : totals.pages + 1,

@@ -65,7 +65,6 @@ const stateStyles: Readonly<Record<Category | RunState, Style>> = {
   running: 'cyan',
   completed: 'green',
   empty: 'green',
-  abandoned: 'dim',
   never: 'dim',
 };
 
@@ -253,11 +252,11 @@ const boundsText = ({ since, until, parentRun }: RunView): string => {
   return parentRun === undefined ? 'the children of one run' : `the children of run ${parentRun.run}`;
 };
 
-/** The command that resumes the run. Until what has failed is corrected, a start fails again. */
+/** The command that continues the run. Until what has failed is corrected, a start fails again. */
 function resumeDetails(run: RunView, words: string, options: StatusTableOptions): readonly Detail[] {
   if (!canResume(run)) return [];
   const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
-  return [startDetail(options, run.export, isFirst ? 'then resume' : 'to resume', words)];
+  return [startDetail(options, run.export, isFirst ? 'then start' : 'to resume', words)];
 }
 
 /** `waiting for report 7f3a, IN_PROGRESS for 14 min`. */

@@ -194,7 +194,7 @@
    * @param {string} deploymentOption
    */
   function factsOfFiles(run, deploymentOption) {
-    const canVerify = run.state !== 'abandoned' && run.state !== 'empty';
+    const canVerify = run.state !== 'empty';
     const verify = `npx --no -- report-exporter verify ${run.export} --run ${run.run} ${deploymentOption}`;
     return [
       ['Manifest', run.manifest === null ? 'not written; nothing is published' : code(run.manifest)],
@@ -210,10 +210,9 @@
       completed: 'Exported every matching report.',
       empty: 'Found no reports. Nothing is published, because publishEmptyRuns is false.',
       running: 'In progress. Nothing is published before the last page.',
-      failed: `Failed ${place}. Nothing is published. The next start resumes the run.`,
+      failed: `Failed ${place}. Nothing is published. The next start resumes or replaces the run.`,
       interrupted: `Interrupted ${place}; no execution is running. Nothing is published. The next start resumes the run.`,
       damaged: 'Exported every matching report. But its manifest is missing or was changed: do not rely on this run.',
-      abandoned: `Abandoned ${place}. Nothing is published.`,
     }[state];
   }
 

@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 import { followExecution, type SeenRun } from '../../../lib/aws/step-functions/follow-run.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
-import { asRunId, type ExportState, type Run } from '../../../lib/core/model.ts';
+import { asRunId, type ExportDefinition, type ExportState, type Run } from '../../../lib/core/model.ts';
 
 import {
   aCompletion,
@@ -83,13 +83,6 @@ function aFollowedRun(input: object = {}) {
       const lastCompleted = { ...aCompletion(execution), result };
       return change(() => ({ active: undefined, lastCompleted }));
     },
-    /** As FailRun does for a run that can never complete. */
-    abandon: (failure: { error: string; message: string }) =>
-      change(({ active = aRun() }) => {
-        const abandoned = { run: active.run, since: active.since, pages: 2, reports: null, bytes: 200 };
-        const lastAbandoned = { ...abandoned, failure: { ...failure, at: at('2026-11-20T02:05:00Z') } };
-        return { active: undefined, lastAbandoned, recentExecutions: [active.execution] };
-      }),
     /** The newest event in the history of the first execution. */
     happened: (newest: HistoryEvent) => void histories.set(first, [newest]),
     async page(page: number, changes: object = {}) {
@@ -98,7 +91,7 @@ function aFollowedRun(input: object = {}) {
     end(execution: string, output: unknown) {
       descriptions.set(execution, { status: 'SUCCEEDED', output: JSON.stringify(output) });
     },
-    async follow(changes: readonly (() => void | Promise<void>)[]) {
+    async follow(changes: readonly (() => void | Promise<void>)[], own: Partial<ExportDefinition> = {}) {
       const remaining = [...changes];
       const runtime = {
         now: () => now,
@@ -113,7 +106,8 @@ function aFollowedRun(input: object = {}) {
         },
         randomHex: () => '0',
       };
-      const deps = { client, definition, log, store: { locate: (key: string) => `s3://bucket/${key}` }, runtime };
+      const store = { locate: (key: string) => `s3://bucket/${key}` };
+      const deps = { client, definition: { ...definition, ...own }, log, store, runtime };
       return await followExecution(
         deps,
         first,
@@ -181,17 +175,28 @@ describe('following a run', () => {
     expect(pagesOf(run.seen)).toEqual([0, 1]);
   });
 
-  it('reports a run that can never complete with what FailRun has recorded', async () => {
-    const failure = { error: 'CursorRejectedError', message: 'Report service responded with 410' };
+  it.each([
+    [10, true],
+    [11, false],
+  ])('says whether the next start resumes a complete run with 10 of %i reports', async (minReports, resumable) => {
+    const failure = { error: 'ConfigurationError', message: 'Run … has 10 reports' };
     const run = aFollowedRun();
     await run.claim();
-    await run.abandon(failure);
+    await run.page(1, { nextCursor: null });
     const cause = lambdaCause(failure.error, failure.message);
     run.descriptions.set(first, { status: 'FAILED', error: failure.error, cause });
-    const recorded = { run: id, since: '2026-11-01T00:00:00Z', pages: 2, reports: null, bytes: 200 };
-    expect(await run.follow([])).toEqual({
+    expect(await run.follow([], { expect: { minReports } })).toEqual({
       status: 'failed',
-      failed: { export: 'nightly', ...recorded, ...failure, resumable: false },
+      failed: {
+        export: 'nightly',
+        run: id,
+        since: at('2026-11-01T00:00:00Z'),
+        pages: 1,
+        reports: 10,
+        bytes: 100,
+        ...failure,
+        resumable,
+      },
     });
   });
 

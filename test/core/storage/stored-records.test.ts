@@ -10,16 +10,7 @@ import {
   type StoredRecord,
   toStoredRecord,
 } from '../../../lib/core/storage/stored-records.ts';
-import {
-  aCompletion,
-  aCursor,
-  aFullRun,
-  anAbandonedRun,
-  anExportName,
-  aPageEntry,
-  aWatermark,
-  at,
-} from '../../support/builders.ts';
+import { aCompletion, aCursor, aFullRun, anExportName, aPageEntry, aWatermark, at } from '../../support/builders.ts';
 
 const store: RecordStore = {
   name: 'table page-log',
@@ -39,7 +30,6 @@ const aFullState = (name = anExportName()): ExportState => ({
   watermark: aWatermark({ instant: at('2026-11-19T02:00:00.500Z'), filter: { z: [1.5, null], a: { '': '' } } }),
   lastScheduledTime: '2026-11-20T02:00:00Z',
   lastCompleted: aCompletion('execution-6', { export: name }),
-  lastAbandoned: anAbandonedRun(),
 });
 const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   aPageEntry({

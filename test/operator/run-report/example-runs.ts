@@ -187,7 +187,7 @@ export const failedRun = (): ExampleRun =>
     },
   );
 
-/** Abandoned after many delays, with too many pages for one point per page. */
+/** Interrupted after many delays, with too many pages for one point per page. */
 export function longRun(pages = 50_000): ExampleRun {
   const rng = createRng('report', 'a long run');
   const options: PageOptions = {
@@ -198,6 +198,6 @@ export function longRun(pages = 50_000): ExampleRun {
     delays: (page) =>
       page % (pages / 25) === 0 ? { waitedSeconds: 600 } : page % 500 === 0 ? { failedAttempts: 1 } : {},
   };
-  const state = { state: 'abandoned', since: null, completedAt: null } as const;
+  const state = { state: 'interrupted', since: null, completedAt: null } as const;
   return { status: aRunView({ ...state, pages, reports: pages * 100 }), entries: pageEntries(options) };
 }

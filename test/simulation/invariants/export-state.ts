@@ -159,9 +159,8 @@ function checkActiveRun(
   const isDoubtful = wasRefusedAtFirst(observations, name, previous);
   const isRestarted =
     step === 'BeginRun' && isOtherExecution && (restartRequested || keepsNothing || isDoubtful || isTooSmall);
-  const cannotResume = step === 'FailRun' && active === undefined && isTooSmall;
   const isAbandoned = id === operatorId && active === undefined;
-  if (isCompleted || isRestarted || cannotResume || isAbandoned) return;
+  if (isCompleted || isRestarted || isAbandoned) return;
   world.violate(
     'an export has one active run',
     `${name}: ${step} ${id} replaced ${previous.run} by ${active?.run ?? 'no run'}`,
