@@ -38,6 +38,9 @@ export interface OpenValue {
   key: string;
 }
 
+/** The path of the value in messages. */
+export const pathOf = ({ parts }: OpenValue): string => parts[0]?.path ?? '';
+
 /** The part at a path in `root`. Settings have no other paths. */
 export const partAt = (root: Part, path: string): Part =>
   path

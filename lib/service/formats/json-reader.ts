@@ -4,13 +4,13 @@ import { maxValueLength } from './format-check.ts';
 import { type createFieldNotes, maxNotedDepth } from './json-fields.ts';
 import type { Found, Part } from './json-parts.ts';
 import { createJsonTokenizer, type Token } from './json-tokens.ts';
-import { createJsonValues } from './json-values.ts';
+import { createJsonValues, type OnValue } from './json-values.ts';
 
 /** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
 const maxDepth = 1_000;
 
 interface ReaderOptions {
-  /** The root of the only document. Absent: nothing is read of it. */
+  /** The root of each document. Absent: nothing is read of it. */
   readonly root?: Part;
   /** Any number of documents, not one. */
   readonly many?: boolean;
@@ -19,6 +19,7 @@ interface ReaderOptions {
   /** The list of the reports. */
   readonly list?: Part | undefined;
   readonly fields?: ReturnType<typeof createFieldNotes>;
+  readonly onValue?: OnValue;
 }
 
 export type JsonReader = ReturnType<typeof createJsonReader>;
@@ -58,8 +59,8 @@ export function createJsonReader({ many = false, ...options }: ReaderOptions) {
   };
 }
 
-function createTokenReader({ root, hasWhole = false, list, fields }: ReaderOptions) {
-  const values = createJsonValues(root);
+function createTokenReader({ root, hasWhole = false, list, fields, onValue }: ReaderOptions) {
+  const values = createJsonValues(root, onValue);
   let problem: string | undefined;
   let depth = 0;
   let documents = 0;

@@ -1,11 +1,14 @@
 /** Collects the values of a JSON document that are asked for, while it is read. */
 
 import { maxValueLength } from './format-check.ts';
-import { addFound, type Found, type OpenValue, type Part, partsIn } from './json-parts.ts';
+import { addFound, type Found, type OpenValue, type Part, partsIn, pathOf } from './json-parts.ts';
 import { createJsonWriter } from './json-writer.ts';
 
+/** Called with each value that was asked for, once it is complete. Returns a problem, or undefined. */
+export type OnValue = (value: OpenValue) => string | undefined;
+
 /** Returned texts are problems. */
-export function createJsonValues(root: Part | undefined) {
+export function createJsonValues(root: Part | undefined, onValue: OnValue | undefined) {
   let document: Found | undefined;
   /** The open objects and arrays that may contain values. */
   const open: OpenValue[] = [];
@@ -22,10 +25,11 @@ export function createJsonValues(root: Part | undefined) {
     return parts.length === 0 ? undefined : { parts, found: { type, text, parts: new Map(), items: 0 }, key: '' };
   };
   /** Notes a value that is complete in the one that it is part of. */
-  const end = ({ parts, found }: OpenValue): string | undefined => {
+  const end = (value: OpenValue): string | undefined => {
+    const { parts, found } = value;
     const parent = open.at(-1)?.found;
     if (parent === undefined) document = found;
-    let problem: string | undefined;
+    let problem = onValue?.(value);
     if (parent !== undefined) for (const part of parts) problem ??= addFound(parent, part, found);
     return problem;
   };
@@ -72,14 +76,10 @@ export function createJsonValues(root: Part | undefined) {
     endScalar(): string | undefined {
       const value = scalar;
       scalar = undefined;
-      if (value === undefined) return undefined;
-      if (value.found.text?.isWellFormed() === false) return `half a surrogate pair in the value at ${pathOf(value)}`;
-      return end(value);
+      return value && end(value);
     },
     /** The writer of the value that is held as JSON and being read. */
     writer: () => whole?.writer,
     document: () => document,
   };
 }
-
-const pathOf = ({ parts }: OpenValue): string => parts[0]?.path ?? '';

@@ -34,9 +34,10 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
   const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
   const all = [...targets.values()].concat(counted ?? [], last ?? []);
   const hasValues = asked.length > 0 || last !== undefined;
-  const root: Root = { isAsked: paths.includes(''), name: undefined, hasContent: false };
+  const root = { ...notAsked(), isAsked: paths.includes('') };
+  const inReport = last === undefined ? [] : [last];
   const listener =
-    all.length > 0 || root.isAsked ? followPaths(all, { counted, container, last, root, hasValues }) : undefined;
+    all.length > 0 || root.isAsked ? followPaths(all, { counted, container, inReport, root, hasValues }) : undefined;
   const document = createXmlDocument(present, listener);
   // Another root is another document, such as an error.
   const isRoot = () => [root.name, '*'].includes(counted?.steps[0]?.name ?? '*');
@@ -66,21 +67,25 @@ interface Root {
   hasContent: boolean;
 }
 
+const notAsked = (): Root => ({ isAsked: false, name: undefined, hasContent: false });
+
 interface FollowOptions {
-  /** Elements at this path are counted. At any other, there must not be more than one. */
+  /** Elements at this path are the reports. At any other, there must not be more than one. Before `inReport`. */
   readonly counted: Target | undefined;
-  /** The element that contains these. Its text is not read. */
-  readonly container: Target | undefined;
-  /** Only the value in the last element of `counted` stays. */
-  readonly last: Target | undefined;
-  readonly root: Root;
+  /** The element that contains the reports. Its text is not read. */
+  readonly container?: Target | undefined;
+  /** Those in a report: each report has its own values. */
+  readonly inReport: readonly Target[];
+  /** Called when a report is complete. */
+  readonly onReport?: () => void;
+  readonly root?: Root;
   /** Whether more is asked for than the number of reports. */
   readonly hasValues: boolean;
 }
 
-function followPaths(
+export function followPaths(
   targets: readonly Target[],
-  { counted, container, last, root, hasValues }: FollowOptions,
+  { counted, container, inReport, onReport, root = notAsked(), hasValues }: FollowOptions,
 ): XmlListener {
   let depth = 0;
   /** Targets that the element of the tag that is being read may belong to. */
@@ -98,7 +103,7 @@ function followPaths(
     target.matched = depth;
     if (depth >= steps.length - 1) target.hasParent = true;
     if (depth < steps.length) return undefined;
-    if (target === counted && last !== undefined) Object.assign(last, { count: 0, text: '' });
+    if (target === counted) for (const each of inReport) Object.assign(each, { count: 0, text: '' });
     if (attribute !== undefined && attributeValue === undefined) {
       return steps.at(-1)?.where && `the element of ${target.path} has no attribute ${attribute}`;
     }
@@ -140,13 +145,15 @@ function followPaths(
       for (const target of targets) {
         if (target.matched !== depth) continue;
         target.matched -= 1;
-        if (depth === target.steps.length) reading.delete(target);
+        if (depth < target.steps.length) continue;
+        reading.delete(target);
+        if (target === counted) onReport?.();
       }
       depth -= 1;
     },
     declarations: () =>
       hasValues
-        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide the next page or an error'
+        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide a value, such as the next page'
         : undefined,
   };
 }
@@ -161,6 +168,6 @@ function firstProblem(targets: Iterable<Target>, read: (target: Target) => strin
   return problem;
 }
 
-export function localName(name: string): string {
+function localName(name: string): string {
   return name.slice(name.lastIndexOf(':') + 1);
 }
