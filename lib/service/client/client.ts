@@ -5,30 +5,25 @@
  */
 
 import type { Clock, FetchOptions, PageRequest, Received, ReportService } from '../../core/ports.ts';
-import { type Auth, authKindOf, needsSecret } from '../api/auth/kinds.ts';
 import type { Description } from '../api/description.ts';
 import type { Job } from '../api/job.ts';
-import { formOfNext, kindOf, provedBy } from '../api/next/kinds.ts';
 import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
+import { loadPageCheck } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
 import { type ApiKeySource, createRecentKeys } from './api-key.ts';
 import { createCredentials } from './credentials.ts';
-import { type Described, type SendDescribed, withPageCheck } from './described.ts';
 import { type ErrorContext, failure } from './errors.ts';
 import { createExchanges } from './exchange.ts';
-import { createJobDocuments } from './job-documents.ts';
+import { createJobDocuments, type DocumentDependencies } from './job-documents.ts';
 import type { CreatePool } from './pools.ts';
-import { sendWithFreshCredentials } from './response/answer.ts';
-import { asContractError, type RequestedPage } from './response/facts.ts';
+import { asContractError } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
-import { errorOfReaction } from './response/reaction-error.ts';
-import { type Reaction, reactionTo } from './response/reaction.ts';
+import { reactionTo } from './response/reaction.ts';
 import { receiveEmptyPage, receiveEnd, receiveGone, receivePage } from './response/receive-page.ts';
-import { httpRequest, pathOfRequest, type RequestSettings, sentCursor } from './request.ts';
+import type { RequestSettings } from './request.ts';
 import { createFileHosts, createResultFiles, type FileDependencies } from './result-files.ts';
-import type { Requested } from './response/response-status.ts';
-import { createThrottle } from './throttle.ts';
+import { createSend, type Described } from './send.ts';
 
 export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'auth' | 'baseUrl' | 'maxPageBytes'>;
 
@@ -81,91 +76,61 @@ export function createServiceClient(
   const connection = { timeouts: settings, network, clock, keys: recentKeys.keys, createPool };
   const exchanges = createExchanges({ name: 'Report service', base, setting: 'baseUrl' }, connection);
   const credentials = createCredentials(auth, apiKey, { ...connection, base, recentKeys, headerSettings: settings });
-  const throttle = createThrottle(clock);
+  const send = createSend({ base, settings, credentials, apiKey, clock, createGunzip });
   const fileHosts = createFileHosts(connection);
-
-  const send: SendDescribed = async (described, request, { signal, path }, use) => {
-    const { api, renewals } = described;
-    signal?.throwIfAborted();
-    using exchange = exchanges.begin(request.label, signal);
-    await throttle.pass(exchange.context, signal);
-    const parts = { ...httpRequest(base, api, request, settings), ...(path !== undefined && { path }) };
-    const page = requestedPage(api, request, new URL(`${base.origin}${parts.path}`));
-    const deps = { exchange, credentials, apiKey, clock, createGunzip };
-    const answer = await sendWithFreshCredentials(deps, parts, { page, beforeSend: request.beforeSend, renewals });
-    const describeRequest = () => ({
-      ...requestedOf(page, settings, pathOfRequest(base, api, request)),
-      secretPlace: apiKey.place,
-      method: parts.method,
-      path: parts.path.replace(/\?.*/, ''),
-    });
-    return await use({ answer, page, exchange, clock, throttle, createGunzip, describeRequest });
-  };
+  const reading = { maxPageBytes, createGunzip, sleep: clock.sleep };
 
   async function fetch(described: Described, request: PageRequest, options: FetchOptions): Promise<Received> {
-    const { api } = described;
     const { signal } = options;
     signal?.throwIfAborted();
     const createCheck = await described.pageCheck();
-    return await send(described, request, { signal }, async ({ answer, page, exchange, describeRequest }) => {
-      const { context } = exchange;
-      const assertNoError = (found: Reaction, facts: PageFacts, excerpt: string) => {
-        if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
-        const error = errorOfReaction(context, found, facts, { requested: describeRequest, excerpt });
-        if (error !== undefined && error.retryAfterSeconds === undefined) signal?.throwIfAborted();
-        if (error !== undefined) throw error;
-      };
-      const { response, reaction } = answer;
-      if (reaction.kind === 'status' && request.job !== undefined) assertHasResult(context, response.statusCode);
-      assertNoError(reaction, answer.facts, answer.excerpt);
-      if (reaction.kind === 'end') return receiveEnd(context, response, answer.facts, page);
-      if (reaction.kind === 'gone') return receiveGone(response);
-      if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
-      const reactionToPage = (facts: PageFacts, quoted: () => string) => {
-        const found = asContractError(context, () => reactionTo(facts, api, clock.now));
-        if (found.kind !== 'page') assertNoError(found, facts, quoted());
-        return found.kind;
-      };
-      const reading = { compression, maxPageBytes, createGunzip, createCheck, reactionToPage, sleep: clock.sleep };
-      return await receivePage(exchange, response, page, { ...options, ...reading });
+    using exchange = exchanges.begin(request.label, signal);
+    const { response, reaction, facts, excerpt, page, errorOf } = await send(exchange, described, request, { signal });
+    const { context } = exchange;
+    const assertNoError = (...found: Parameters<typeof errorOf>) => {
+      const error = errorOf(...found);
+      if (error !== undefined) throw error;
+    };
+    if (reaction.kind === 'status' && request.job !== undefined) assertHasResult(context, response.statusCode);
+    assertNoError(reaction, facts, { excerpt });
+    if (reaction.kind === 'end') return receiveEnd(context, response, facts, page);
+    if (reaction.kind === 'gone') return receiveGone(response);
+    if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
+    const reactionToPage = (ofPage: PageFacts, quoted: () => string) => {
+      const found = asContractError(context, () => reactionTo(ofPage, described.api, clock.now));
+      if (found.kind !== 'page') assertNoError(found, ofPage, { excerpt: quoted() });
+      return found.kind;
+    };
+    return await receivePage(exchange, response, page, {
+      ...options,
+      ...reading,
+      compression,
+      createCheck,
+      reactionToPage,
     });
   }
 
-  const reading = { maxPageBytes, createGunzip, sleep: clock.sleep };
-
   return {
     describedBy(api) {
-      const described = withPageCheck(api);
+      let pageCheck: ReturnType<typeof loadPageCheck> | undefined;
+      const described: Described = { api, pageCheck: () => (pageCheck ??= loadPageCheck(api)), renewals: {} };
       const fetchPage: ReportService['fetch'] = (request, options) => fetch(described, request, options);
       return api.job === undefined
         ? { fetch: fetchPage }
-        : serviceWithJobs(api.job, { described, base, send, fileHosts, reading }, fetchPage);
+        : serviceWithJobs(api.job, { described, base, exchanges, send, fileHosts, reading, clock }, fetchPage);
     },
     [Symbol.asyncDispose]: () =>
       Promise.all([exchanges.destroy(), credentials.destroy(), fileHosts.destroy()]).then(() => {}),
   };
 }
 
-/** The request in messages. `firstPath` is the path of the first request. */
-function requestedOf(page: RequestedPage, { auth }: Pick<ClientSettings, 'auth'>, firstPath: string) {
-  const { api } = page;
-  return {
-    credentials: { name: 'API key', ...rejectionOf(auth) },
-    cursor: kindOfSent(page),
-    isDescribed: api.pagination !== undefined,
-    // The cursor was a URL of the service with another path than that of the first request.
-    isOtherPath: kindOfSent(page) === 'url' && page.requested.pathname !== firstPath,
-    ...api.settings,
-  };
-}
-
 /** The service of an export whose pages are the result of a job: requested by `fetch`, or downloaded in files. */
 function serviceWithJobs(
   job: Job,
-  deps: Omit<FileDependencies, 'job' | 'documents'>,
+  deps: Omit<FileDependencies & DocumentDependencies, 'job' | 'documents'>,
   fetch: ReportService['fetch'],
 ): ReportService {
-  const documents = createJobDocuments(deps.described, job, deps.send);
+  const documents = createJobDocuments({ ...deps, job });
   const { result } = job;
   const fetchFile = result && createResultFiles({ ...deps, job: { ...job, result }, documents });
   return { fetch: fetchFile ?? fetch, jobs: documents };
@@ -176,29 +141,4 @@ function assertHasResult(context: ErrorContext, status: number): void {
   if (status !== 404 && status !== 410) return;
   const message = `${context.server.name} responded with ${status} for ${context.label}: the result of its report job is missing`;
   throw failure(context, 'CursorRejectedError', message);
-}
-
-const requestedPage = (api: Description, request: PageRequest, requested: URL): RequestedPage => ({
-  api,
-  requested,
-  isFirst: request.cursor === null,
-  // The first request for a parent creates its job, if it has one.
-  mayBeGone: request.cursor === null && request.parent !== undefined && request.job === undefined,
-  sent: sentCursor(api, request),
-  size: request.request.size,
-});
-
-/** The advice if the service rejects the credentials. If they are tokens, new ones have been rejected, too. */
-function rejectionOf(auth: Auth) {
-  const { rejected, token } = authKindOf(auth);
-  return { rejected, isStored: token === undefined && needsSecret({ auth }) };
-}
-
-/** The kind of cursor that the request sent. */
-function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['cursor'] {
-  if (isFirst) return 'none';
-  const { sends, isAfterLast } = kindOf(api.next);
-  if (provedBy(api.next) !== undefined) return 'inPass';
-  if (sends === 'count') return isAfterLast?.(sent) === true ? 'afterLast' : 'count';
-  return formOfNext(api) === 'url' ? 'url' : 'text';
 }

@@ -4,7 +4,7 @@
  */
 
 import type { Instant } from '../../core/model.ts';
-import type { CreatedJob, JobService, PageRequest, PolledJob, ReceivedEnd } from '../../core/ports.ts';
+import type { Clock, CreatedJob, JobService, PageRequest, PolledJob, ReceivedEnd } from '../../core/ports.ts';
 import type { Condition, ConditionPart } from '../api/condition.ts';
 import { evaluate, partsOf, statusesOf } from '../api/condition.ts';
 import type { Description } from '../api/description.ts';
@@ -18,13 +18,13 @@ import { readDocument } from '../formats/formats.ts';
 import { presentable } from '../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from './errors.ts';
 import type { DescribedRequest } from './request.ts';
-import { readBeginning } from './response/excerpt.ts';
+import { type BeginningOptions, readBeginning } from './response/excerpt.ts';
 import { asContractError, factsOf, type RequestedPage } from './response/facts.ts';
-import { errorOfReaction } from './response/reaction-error.ts';
-import { reactionTo, readWait } from './response/reaction.ts';
+import { type Reaction, reactionTo, readWait } from './response/reaction.ts';
 import { readServiceTime } from './response/response-headers.ts';
 import type { Requested } from './response/response-status.ts';
-import type { Described, SendDescribed, Sent } from './described.ts';
+import type { createExchanges } from './exchange.ts';
+import type { Described, Send } from './send.ts';
 
 /** A longer response says more than where the files of a result are. */
 const maxDocumentBytes = 1024 * 1024;
@@ -62,59 +62,60 @@ export interface JobDocuments extends JobService {
   readonly resultDocument: (request: DescribedRequest, options: Options) => Promise<JobDocument>;
 }
 
-interface DocumentDependencies {
+export interface DocumentDependencies {
   readonly described: Described;
   readonly job: Job;
-  readonly send: SendDescribed;
+  readonly exchanges: ReturnType<typeof createExchanges>;
+  readonly send: Send;
+  readonly clock: Clock;
+  readonly reading: Pick<BeginningOptions, 'createGunzip' | 'sleep'>;
 }
 
 /** Sends the request, and reads its response. @throws the error of a response that says that it has failed */
 async function ask(
-  { described, job, send }: DocumentDependencies,
+  { described, job, exchanges, send, clock, reading }: DocumentDependencies,
   request: DescribedRequest,
-  options: Options,
+  { signal }: Options,
   asked: Asked,
 ): Promise<JobDocument> {
   const own = { ...described, api: apiOfDocuments(described.api, asked.template, job) };
   const { isQuoted = false } = asked;
-  return await send(own, request, options, async (sent) => {
-    const { answer, page, exchange, clock, throttle, createGunzip } = sent;
-    const { context } = exchange;
-    const assertNoError = (found: typeof answer.reaction, facts: PageFacts, excerpt: string) => {
-      if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
-      const details = { requested: () => requestedOf(sent, asked), excerpt: isQuoted ? excerpt : '' };
-      const error = errorOfReaction(context, found, facts, details);
-      if (error === undefined) return;
-      // The service says that it has not done what was requested.
-      throw found.kind === 'error' && isQuoted ? failure(context, 'RequestRejectedError', error.message) : error;
-    };
-    const { statusCode, timing } = answer.response;
-    const serviceTime = readServiceTime(answer.facts.header('date'), timing.latencyMs);
-    const isUnknown = answer.reaction.kind === 'status' && !isQuoted && [404, 410].includes(statusCode);
-    if (isUnknown || answer.reaction.kind === 'gone') {
-      return { facts: answer.facts, context, json: undefined, serviceTime, isGone: !isUnknown };
-    }
-    assertNoError(answer.reaction, answer.facts, answer.excerpt);
-    const reading = { sleep: clock.sleep, createGunzip, limit: maxDocumentBytes };
-    const { bytes, isWhole } = await readBeginning(context, answer.response, reading);
-    if (!isWhole) throw contractError(context, `it is cut off, or has more than ${maxDocumentBytes} bytes`);
-    const facts = await factsOfDocument(context, page, answer.response, { bytes, paths: asked.paths });
-    const found = asContractError(context, () => reactionTo(facts, own.api, clock.now));
-    assertNoError(found, facts, '');
-    return { facts, context, json: parseJson(bytes), serviceTime, isGone: found.kind === 'gone' };
-  });
+  using exchange = exchanges.begin(request.label, signal);
+  const { response, reaction, facts: ofHead, excerpt, page, errorOf } = await send(exchange, own, request, { signal });
+  const { context } = exchange;
+  const assertNoError = (found: Reaction, facts: PageFacts, quoted: string) => {
+    const describe = (requested: Requested) => requestedOf(requested, asked);
+    const error = errorOf(found, facts, { describe, excerpt: isQuoted ? quoted : '' });
+    if (error === undefined) return;
+    // The service says that it has not done what was requested.
+    throw found.kind === 'error' && isQuoted ? failure(context, 'RequestRejectedError', error.message) : error;
+  };
+  const serviceTime = readServiceTime(ofHead.header('date'), response.timing.latencyMs);
+  const isUnknown = reaction.kind === 'status' && !isQuoted && [404, 410].includes(response.statusCode);
+  if (isUnknown || reaction.kind === 'gone') {
+    return { facts: ofHead, context, json: undefined, serviceTime, isGone: !isUnknown };
+  }
+  assertNoError(reaction, ofHead, excerpt);
+  const { bytes, isWhole } = await readBeginning(context, response, { ...reading, limit: maxDocumentBytes });
+  if (!isWhole) throw contractError(context, `it is cut off, or has more than ${maxDocumentBytes} bytes`);
+  const facts = await factsOfDocument(context, page, response, { bytes, paths: asked.paths });
+  const found = asContractError(context, () => reactionTo(facts, own.api, clock.now));
+  assertNoError(found, facts, '');
+  return { facts, context, json: parseJson(bytes), serviceTime, isGone: found.kind === 'gone' };
 }
 
 /** The request in messages. */
-function requestedOf({ describeRequest }: Sent, { setting, isQuoted }: Asked): Requested {
-  const shown = describeRequest();
-  const advice = { address: `baseUrl and ${setting}`, fields: setting, isDescribed: false };
-  return { ...shown, ...advice, ...(isQuoted !== true && { path: '' }) };
-}
+const requestedOf = (requested: Requested, { setting, isQuoted }: Asked): Requested => ({
+  ...requested,
+  address: `baseUrl and ${setting}`,
+  fields: setting,
+  isDescribed: false,
+  ...(isQuoted !== true && { path: '' }),
+});
 
-export function createJobDocuments(described: Described, job: Job, send: SendDescribed): JobDocuments {
+export function createJobDocuments(deps: DocumentDependencies): JobDocuments {
+  const { job } = deps;
   const parts = partsOfJob(job);
-  const deps = { described, job, send };
 
   const pollDocument: JobDocuments['pollDocument'] = (request, options) =>
     ask(deps, request, options, {

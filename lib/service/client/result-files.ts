@@ -14,13 +14,13 @@ import type { Description } from '../api/description.ts';
 import { hasItems, type Job } from '../api/job.ts';
 import { placeholdersIn } from '../api/request.ts';
 import type { NetworkSource } from '../network/network.ts';
-import type { Described, SendDescribed } from './described.ts';
 import { contractError, type ErrorContext, failure } from './errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
 import { hostOf, type JobDocument, type JobDocuments, polledJob, textsAt } from './job-documents.ts';
 import type { RequestedPage } from './response/facts.ts';
 import { type PageOptions, receivePage } from './response/receive-page.ts';
 import { throttlingInHead } from './response/reaction.ts';
+import type { Described, Send } from './send.ts';
 
 /** The files of a result, as the newest poll lists them. */
 interface Files {
@@ -56,7 +56,8 @@ export interface FileDependencies {
   readonly job: Job & { readonly result: NonNullable<Job['result']> };
   readonly base: URL;
   readonly documents: JobDocuments;
-  readonly send: SendDescribed;
+  readonly exchanges: ReturnType<typeof createExchanges>;
+  readonly send: Send;
   readonly fileHosts: ReturnType<typeof createFileHosts>;
   readonly reading: Pick<PageOptions, 'maxPageBytes' | 'createGunzip' | 'sleep'>;
 }
@@ -109,7 +110,7 @@ function identitiesOf(places: readonly string[], { context }: JobDocument, base:
 }
 
 export function createResultFiles(deps: FileDependencies) {
-  const { described, job, base, send, fileHosts, reading } = deps;
+  const { described, job, base, exchanges, send, fileHosts, reading } = deps;
   const { result } = job;
   const api: Description = { ...described.api, next: { from: 'none' }, last: undefined };
   const remembered = new Map<string, Promise<Files>>();
@@ -139,16 +140,17 @@ export function createResultFiles(deps: FileDependencies) {
   }
 
   /** Downloads a file from the service, with its credentials. */
-  function fromService(request: PageRequest, options: FetchOptions, place: string): Promise<Received> {
-    const first = { ...request, cursor: null };
+  async function fromService(request: PageRequest, options: FetchOptions, place: string): Promise<Received> {
     const isItem = hasItems(job);
     const template = { method: 'GET', ...result.request } as Description['request'];
     const own = { ...described, api: isItem ? { ...api, request: template } : api };
     const url = isItem ? undefined : assertAllowed(place, base, result.hosts);
-    const path = url && { path: `${url.pathname}${url.search}` };
-    return send(own, { ...first, item: place }, { signal: options.signal, ...path }, ({ answer, page, exchange }) =>
-      receive(exchange, answer.response, page, options),
-    );
+    const path = url && `${url.pathname}${url.search}`;
+    const { signal } = options;
+    using exchange = exchanges.begin(request.label, signal);
+    const first = { ...request, cursor: null, item: place };
+    const { response, page } = await send(exchange, own, first, { signal, path });
+    return await receive(exchange, response, page, options);
   }
 
   /** Downloads a file from another host. */
