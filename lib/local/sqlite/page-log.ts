@@ -8,7 +8,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { systemRuntime } from '../../core/clock.ts';
-import { type ExportState, jobRecordSchema, progressSchema, type RunRef } from '../../core/model.ts';
+import { type ExportState, jobRecordSchema, progressSchema } from '../../core/model.ts';
 import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog } from '../../core/ports.ts';
 import {
@@ -59,8 +59,7 @@ export function pageLogIn(state: StateFile): PageLog {
     startHint: 'start with --since',
   };
 
-  const states = (...query: Parameters<typeof all>) => all(...query) as unknown as StateRow[];
-  const entries = (...query: Parameters<typeof all>) => all(...query) as unknown as EntryRow[];
+  const rows = <Row>(...query: Parameters<typeof all>) => all(...query) as unknown as Row[];
 
   let cached: { readonly row: StateRow; readonly state: ExportState } | undefined;
   const parseState = (row: StateRow): ExportState => {
@@ -73,7 +72,7 @@ export function pageLogIn(state: StateFile): PageLog {
 
   return {
     async exportState(exportName) {
-      const [row] = states(sql.state, exportName);
+      const [row] = rows<StateRow>(sql.state, exportName);
       return row && parseState(row);
     },
 
@@ -89,27 +88,25 @@ export function pageLogIn(state: StateFile): PageLog {
       const { json, checksum } = toStoredRecord(entry);
       if (await write(sql.insertEntry, ...key, page, json, checksum)) return entry;
       // Entries are never deleted, so the conflicting one exists.
-      const [existing] = entries(sql.entry, ...key, page) as [EntryRow];
+      const [existing] = rows(sql.entry, ...key, page) as [EntryRow];
       return parseEntry(entry, existing);
     },
 
     async last(chain) {
-      const [row] = entries(sql.lastEntry, ...keyOf(chain));
+      const [row] = rows<EntryRow>(sql.lastEntry, ...keyOf(chain));
       return row && parseEntry(chain, row);
     },
 
     async *entries(chain) {
-      for (let page = 0; ;) {
-        const batch = entries(sql.entriesAfter, ...keyOf(chain), page);
-        for (const row of batch) yield parseEntry(chain, row);
-        const last = batch.at(-1);
-        if (last === undefined || batch.length < batchSize) return;
-        page = last.page;
-      }
+      const after = (last?: EntryRow) => rows<EntryRow>(sql.entriesAfter, ...keyOf(chain), last?.page ?? 0);
+      for (const row of inBatches(after)) yield parseEntry(chain, row);
     },
 
-    async *runEntries({ export: exportName, run }, after = 0) {
-      for (const row of rowsOfRun(state, { export: exportName, run }, after)) {
+    async *runEntries({ export: exportName, run }, afterSlice = 0) {
+      const first = { slice: afterSlice, attempt: 1, page: 0 };
+      const after = ({ slice, attempt, page }: Omit<RunEntryRow, keyof StoredRecord> = first) =>
+        rows<RunEntryRow>(sql.runEntriesAfter, exportName, run, slice, attempt, page);
+      for (const row of inBatches(after)) {
         yield parseEntry({ export: exportName, run, slice: row.slice, attempt: 0 - row.attempt }, row);
       }
     },
@@ -124,26 +121,19 @@ export function pageLogIn(state: StateFile): PageLog {
     async *boundedStates(exportName) {
       const prefix = boundedStatePrefix(exportName);
       const end = `${prefix}\u{10ffff}`;
-      for (let after = prefix; ;) {
-        const batch = states(sql.statesAfter, after, end);
-        yield* batch.map(parseState);
-        const last = batch.at(-1);
-        if (last === undefined || batch.length < batchSize) return;
-        after = last.export;
-      }
+      const after = (last?: StateRow) => rows<StateRow>(sql.statesAfter, last?.export ?? prefix, end);
+      for (const row of inBatches(after)) yield parseState(row);
     },
   };
 }
 
-/** The rows of slices after `after`. */
-function* rowsOfRun({ all }: StateFile, { export: exportName, run }: RunRef, after: number): Generator<RunEntryRow> {
-  for (let last = { slice: after, attempt: 1, page: 0 }; ;) {
-    const { slice, attempt, page } = last;
-    const batch = all(sql.runEntriesAfter, exportName, run, slice, attempt, page) as unknown as RunEntryRow[];
+/** All rows, of which `readAfter` reads a batch after a row, or the first one. */
+function* inBatches<Row>(readAfter: (last?: Row) => readonly Row[]): Generator<Row> {
+  for (let last: Row | undefined; ;) {
+    const batch = readAfter(last);
     yield* batch;
-    const newest = batch.at(-1);
-    if (newest === undefined || batch.length < batchSize) return;
-    last = newest;
+    last = batch.at(-1);
+    if (batch.length < batchSize) return;
   }
 }
 

@@ -3,7 +3,6 @@
  * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
-import { isDeepStrictEqual } from 'node:util';
 import type { SeenRun } from '../../aws/step-functions/follow-run.ts';
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
@@ -51,18 +50,16 @@ export function createProgressDisplay(
     };
     return {
       notify,
-      /** Shows in what a run in AWS differs from what was seen of it before. */
+      /** Shows a run in AWS that is another one than before, or has changed. */
       onProgress({ isResumed, ...seen }: SeenRun) {
-        const before = run.observed;
-        const isOther = before.run !== seen.run;
+        const isOther = run.observed.run !== seen.run;
         run.observed = seen;
         if (isOther) {
           notify((isResumed ? resumedText : startedText)(seen));
           run.from = { ...(isResumed ? seen : { ...seen, ...zeroTotals }), at: now() };
         }
-        const pagesBefore = !isOther ? before.pages : isResumed ? seen.pages : 0;
-        const haveSlicesChanged = !isOther && !isDeepStrictEqual(seen.slices, before.slices);
-        if (seen.pages > pagesBefore || haveSlicesChanged) showPages();
+        const hasOnlyBegun = isOther && (isResumed || seen.pages === 0);
+        if (!hasOnlyBegun) showPages();
       },
       emit(event: ExportEvent) {
         run.observed = observe(run.observed, event);
