@@ -21,19 +21,12 @@
 import { existsSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { Digest } from '../core/storage/spool.ts';
 import { sharedRuns } from '../core/concurrency.ts';
 import { codeOf, ExportError, objectConflict } from '../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../core/model.ts';
 import type { PageStore, StoreReader } from '../core/ports.ts';
-import {
-  type Compress,
-  digestOf,
-  fillWithPage,
-  objectDigest,
-  type PageObject,
-  toPageMetadata,
-} from '../core/storage/compression.ts';
+import { type Compress, type Digest, digestOf, objectDigest, type PageObject } from '../core/storage/compression.ts';
+import { fillWithPage, toPageMetadata } from '../core/storage/spool.ts';
 import { checksumOf, maxDocumentBytes, parsePageMetadata, sequenceOfPointer } from '../core/storage/stored-records.ts';
 import {
   createDirectoryDurably,

@@ -17,7 +17,8 @@ import {
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
-import type { Digest, Spool } from '../../core/storage/spool.ts';
+import type { Digest } from '../../core/storage/compression.ts';
+import type { Spool } from '../../core/storage/spool.ts';
 import type { ServiceResources } from '../../settings/deployed-settings.ts';
 import { hasName } from '../errors.ts';
 import { readAhead } from '../read-ahead.ts';

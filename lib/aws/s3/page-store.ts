@@ -17,14 +17,15 @@ import { createSlots } from '../../core/concurrency.ts';
 import { codeOf, ExportError, objectConflict } from '../../core/errors.ts';
 import { asCursor, type Cursor, type StoredPage } from '../../core/model.ts';
 import type { PageIdentity, PageSpool, PageStore, StoreReader } from '../../core/ports.ts';
+import { type Compress, objectDigest, type PageObject } from '../../core/storage/compression.ts';
 import {
-  type Compress,
+  createSpool,
   fillWithPage,
-  objectDigest,
+  openSpoolFile as openFile,
+  type Spool,
+  type SpoolFile,
   toPageMetadata,
-  type PageObject,
-} from '../../core/storage/compression.ts';
-import { createSpool, openSpoolFile as openFile, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
+} from '../../core/storage/spool.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,

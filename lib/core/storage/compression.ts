@@ -13,38 +13,18 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { PageMetadata } from '../model.ts';
 import { codeOf } from '../errors.ts';
-import type { PageIdentity, ReceivedPage } from '../ports.ts';
-import type { Digest, Spool } from './spool.ts';
 
 /** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` with its own. */
 export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
+/** Size and SHA-256, in lower-case hexadecimal. */
+export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
+
 /** The digest of a page; of a compressed one, also that of its object. */
 export type PageObject = Digest & Pick<PageMetadata, 'compression' | 'storedBytes' | 'storedSha256'>;
 
-/** Fills `spool` with the object for a page whose bytes are `body`. Resolves to what is known of both. */
-export async function fillWithPage(
-  spool: Pick<Spool, 'fill'>,
-  { compression }: Pick<PageIdentity, 'compression'>,
-  body: AsyncIterable<Uint8Array>,
-  compress: Compress = gzip,
-): Promise<PageObject> {
-  if (compression === undefined) return await spool.fill(body);
-  const meter = createMeter();
-  const { bytes: storedBytes, sha256: storedSha256 } = await spool.fill(compress(meter.passing(body)));
-  return { ...meter.digest(), compression, storedBytes, storedSha256 };
-}
-
-export function toPageMetadata(
-  identity: PageIdentity,
-  object: PageObject,
-  { reports, documentRoot, nextCursor, serviceTime, transferredBytes }: ReceivedPage,
-): PageMetadata {
-  return { ...identity, ...object, reports, documentRoot, nextCursor, serviceTime, transferredBytes };
-}
-
 /** Determines the digest of what passes. */
-function createMeter() {
+export function createMeter() {
   const hash = createHash('sha256');
   let bytes = 0;
   return {
@@ -122,7 +102,7 @@ function createCheck(expected: Digest, when = '') {
 
 const level = 6;
 
-const gzip: Compress = (content) => through(createGzip({ level }), content);
+export const gzip: Compress = (content) => through(createGzip({ level }), content);
 
 /** What `stream` makes of `input`, a chunk at a time. zlib works in threads of its own. */
 async function* through(stream: Transform, input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -9,9 +9,8 @@ import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { settled } from '../concurrency.ts';
 import type { PageMetadata } from '../model.ts';
-
-/** Size and SHA-256, in lower-case hexadecimal. */
-export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
+import type { PageIdentity, ReceivedPage } from '../ports.ts';
+import { type Compress, createMeter, type Digest, gzip, type PageObject } from './compression.ts';
 
 export interface Spool extends AsyncDisposable {
   /** Takes all of `chunks`, which must not change afterwards. Call it once. Rethrows an error of `chunks` unchanged. */
@@ -99,6 +98,27 @@ export function createSpool(openFile: () => SpoolFile, toError: (cause: unknown)
       file?.close();
     },
   };
+}
+
+/** Fills `spool` with the object for a page whose bytes are `body`. Resolves to what is known of both. */
+export async function fillWithPage(
+  spool: Pick<Spool, 'fill'>,
+  { compression }: Pick<PageIdentity, 'compression'>,
+  body: AsyncIterable<Uint8Array>,
+  compress: Compress = gzip,
+): Promise<PageObject> {
+  if (compression === undefined) return await spool.fill(body);
+  const meter = createMeter();
+  const { bytes: storedBytes, sha256: storedSha256 } = await spool.fill(compress(meter.passing(body)));
+  return { ...meter.digest(), compression, storedBytes, storedSha256 };
+}
+
+export function toPageMetadata(
+  identity: PageIdentity,
+  object: PageObject,
+  { reports, documentRoot, nextCursor, serviceTime, transferredBytes }: ReceivedPage,
+): PageMetadata {
+  return { ...identity, ...object, reports, documentRoot, nextCursor, serviceTime, transferredBytes };
 }
 
 /** Creates the file at `path`, for {@link createSpool}. Synchronously, which is several times as fast. */

@@ -2,8 +2,8 @@
 
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { DifferentContentError, fillWithPage, readPage } from '../../../lib/core/storage/compression.ts';
-import type { Spool } from '../../../lib/core/storage/spool.ts';
+import { DifferentContentError, readPage } from '../../../lib/core/storage/compression.ts';
+import { fillWithPage, type Spool } from '../../../lib/core/storage/spool.ts';
 import { collect, randomBody, sha256Of } from '../../support/builders.ts';
 
 /** Random chunks of 64 KiB, and what has become of them. */

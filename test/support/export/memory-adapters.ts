@@ -11,8 +11,8 @@ import type { ExportState, JobRecord, LogEntry, ProgressRecord, StoredPage } fro
 import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
 import type { SharedRecord } from '../../../lib/core/ports.ts';
 import { createMemoryRecord } from '../../../lib/core/slots/memory-record.ts';
-import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
-import type { Spool } from '../../../lib/core/storage/spool.ts';
+import type { PageObject } from '../../../lib/core/storage/compression.ts';
+import { fillWithPage, type Spool, toPageMetadata } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 import { collect, sha256Of } from '../builders.ts';
 import { compressAtOnce } from './compress-at-once.ts';
