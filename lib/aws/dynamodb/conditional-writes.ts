@@ -11,7 +11,7 @@ import {
   type PutItemCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { Runtime } from '../../core/ports.ts';
-import { type Item, type ItemKey, type KeyedItem, recordIn } from './items.ts';
+import type { Item, ItemKey, KeyedItem } from './items.ts';
 
 export interface TableOptions {
   readonly client: DynamoDBClient;
@@ -19,6 +19,11 @@ export interface TableOptions {
   readonly table: string;
   readonly runtime: Pick<Runtime, 'randomHex'>;
 }
+
+type Condition = Pick<PutItemCommandInput, 'ConditionExpression' | 'ExpressionAttributeValues'>;
+
+/** There is no item with this key. */
+export const ifAbsent: Condition = { ConditionExpression: 'attribute_not_exists(pk)' };
 
 interface Written {
   readonly written: boolean;
@@ -33,10 +38,7 @@ export function conditionalWrites({ client, table, runtime }: TableOptions) {
     return (await client.send(command)).Item;
   };
 
-  const putIf = async (
-    Item: KeyedItem,
-    condition: Pick<PutItemCommandInput, 'ConditionExpression' | 'ExpressionAttributeValues'>,
-  ): Promise<Written> => {
+  const putIf = async (Item: KeyedItem, condition: Condition): Promise<Written> => {
     try {
       await client.send(
         new PutItemCommand({ TableName: table, Item, ReturnValuesOnConditionCheckFailure: 'ALL_OLD', ...condition }),
@@ -49,18 +51,12 @@ export function conditionalWrites({ client, table, runtime }: TableOptions) {
     }
   };
 
-  /** Writes the first version of an item if there is none, or another if the item has the version before. */
-  const replace = async (item: KeyedItem): Promise<Written> => {
-    const { version } = recordIn(item);
+  /** As `putIf`, with a token of this write, to which it resolves. Undefined: another write came first. */
+  const replaceIf = async (item: KeyedItem, condition: Condition): Promise<string | undefined> => {
     const token = runtime.randomHex(32);
-    const previous = { ':previous': { N: String(version - 1) } };
-    const condition =
-      version === 1
-        ? { ConditionExpression: 'attribute_not_exists(pk)' }
-        : { ConditionExpression: 'version = :previous', ExpressionAttributeValues: previous };
-    const result = await putIf({ ...item, writeToken: { S: token } }, condition);
-    return result.existing?.writeToken?.S === token ? { written: true } : result;
+    const { written, existing } = await putIf({ ...item, writeToken: { S: token } }, condition);
+    return written || existing?.writeToken?.S === token ? token : undefined;
   };
 
-  return { get, putIf, replace };
+  return { get, putIf, replaceIf };
 }

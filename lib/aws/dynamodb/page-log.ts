@@ -12,7 +12,7 @@ import { asRunId, jobRecordSchema, progressSchema } from '../../core/model.ts';
 import { parseExportState, parseLogEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
-import { conditionalWrites } from './conditional-writes.ts';
+import { conditionalWrites, ifAbsent } from './conditional-writes.ts';
 import { createDynamoSharedRecord } from './shared-record.ts';
 import {
   boundedInSortKey,
@@ -49,7 +49,7 @@ const batchSize = 500;
 export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
   const { table, service, runtime } = options;
   const recordStore = recordStoreOf(table, service);
-  const { get, putIf, replace } = conditionalWrites(options);
+  const { get, putIf, replaceIf } = conditionalWrites(options);
   const parseEntry = (exportName: string, item: Item) => {
     const page = pageInSortKey(item.sk?.S) ?? { run: asRunId(''), page: Number.NaN };
     return parseLogEntry({ export: exportName, ...page }, recordStore, recordIn(item));
@@ -61,14 +61,15 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
     },
 
     async replaceState(state) {
-      return (await replace(toStateItem(service, state))).written;
+      const previous = { ':previous': { N: String(state.version - 1) } };
+      const ifPrevious = { ConditionExpression: 'version = :previous', ExpressionAttributeValues: previous };
+      const condition = state.version === 1 ? ifAbsent : ifPrevious;
+      return (await replaceIf(toStateItem(service, state), condition)) !== undefined;
     },
 
     async append(entry) {
       const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;
-      const { written, existing } = await putIf(toEntryItem(service, entry, expiresAt), {
-        ConditionExpression: 'attribute_not_exists(pk)',
-      });
+      const { written, existing } = await putIf(toEntryItem(service, entry, expiresAt), ifAbsent);
       if (written) return entry;
       if (existing !== undefined) return parseEntry(entry.export, existing);
       throw new Error(

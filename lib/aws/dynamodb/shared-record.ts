@@ -18,7 +18,7 @@ export function createDynamoSharedRecord<Content>(
   schema: z.ZodMiniType<Content>,
   options: TableOptions,
 ): SharedRecord<Content> {
-  const { get, putIf } = conditionalWrites(options);
+  const { get, replaceIf } = conditionalWrites(options);
   return {
     async read() {
       const item = (await get(key)) ?? {};
@@ -31,10 +31,8 @@ export function createDynamoSharedRecord<Content>(
     },
 
     async replace({ revision }, content) {
-      const token = options.runtime.randomHex(32);
-      const item = { ...key, ...toAttributes({ json: JSON.stringify(content) }), writeToken: { S: token } };
-      const { written, existing } = await putIf(
-        item,
+      const token = await replaceIf(
+        { ...key, ...toAttributes({ json: JSON.stringify(content) }) },
         revision === undefined
           ? {
               ConditionExpression: 'NOT attribute_type(writeToken, :text)',
@@ -42,9 +40,7 @@ export function createDynamoSharedRecord<Content>(
             }
           : { ConditionExpression: 'writeToken = :read', ExpressionAttributeValues: { ':read': { S: revision } } },
       );
-      // The SDK repeats a write whose response was lost.
-      const isWritten = written || existing?.writeToken?.S === token;
-      return isWritten ? { revision: token, content } : undefined;
+      return token === undefined ? undefined : { revision: token, content };
     },
   };
 }
