@@ -6,8 +6,6 @@ import { type ErrorContext, failure } from './errors.ts';
 /** A shorter rest is waited out: timers are no more exact than that. */
 const maxRestMs = 1_000;
 
-export type Throttle = ReturnType<typeof createThrottle>;
-
 export function createThrottle({ now, monotonicNow, sleep }: Clock) {
   let openAt: { readonly wall: number; readonly monotonic: number } | undefined;
   // The wall clock may be set, and the monotonic one rests while a function is frozen: the first of them counts.
