@@ -33,24 +33,28 @@ export const boundedStateName = (exportName: string, { since, until }: Bounds): 
 /** The name of the state of the run with the children of one run: `issues/parents/20261120T020000Z-1f3a5cb2d407`. */
 const childrenStateName = (exportName: string, run: RunId): string => `${exportName}/parents/${run}`;
 
-/** The export and the run that `name` names; undefined if it is not exactly a `childrenStateName`. */
-export function parseChildrenStateName(name: string): { readonly export: string; readonly run: RunId } | undefined {
-  const [exportName = '', folder, run = '', ...others] = name.split('/');
-  const isName = folder === 'parents' && runIdPattern.test(run) && others.length === 0;
-  return isName ? { export: exportName, run: run as RunId } : undefined;
-}
-
 /** The beginning of the names of all states of bounded runs of the export, and of no other name. */
 export const boundedStatePrefix = (exportName: string): string => `${exportName}/`;
 
-/** The export and the bounds that `name` names; undefined if it is not exactly a `boundedStateName`. */
-export function parseBoundedStateName(name: string): { readonly export: string; readonly bounds: Bounds } | undefined {
+/** Whose state it is: of a bounded run, if it has bounds or the run of the parents; else of the regular runs. */
+interface NamedState {
+  readonly export: string;
+  readonly bounds?: Bounds;
+  readonly parentRun?: RunId;
+}
+
+/** What the name of a state says. A name that no state has is taken for that of an export. */
+export function parseStateName(name: string): NamedState {
   const [exportName = '', ...texts] = name.split('/');
+  const [, run = ''] = texts;
+  if (runIdPattern.test(run) && childrenStateName(exportName, run as RunId) === name) {
+    return { export: exportName, parentRun: run as RunId };
+  }
   const [since, until] = texts.map((text) => instantSchema.safeParse(text).data);
-  if (since === undefined || until === undefined || epochMsOf(since) >= epochMsOf(until)) return undefined;
+  if (since === undefined || until === undefined || epochMsOf(since) >= epochMsOf(until)) return { export: name };
   const bounds = { since, until };
   // Each run has one name: another spelling would be another state.
-  return boundedStateName(exportName, bounds) === name ? { export: exportName, bounds } : undefined;
+  return boundedStateName(exportName, bounds) === name ? { export: exportName, bounds } : { export: name };
 }
 
 export const stateNameOfRun = ({
@@ -69,40 +73,33 @@ export const isBounded = ({ name, stateName }: Pick<ExportDefinition, 'name' | '
   name !== stateName;
 
 /** The definition of a bounded run of the export. `expect` and `maxPages` apply only to regular runs. */
-export function boundedDefinition(definition: ExportDefinition, bounds: Bounds): ExportDefinition {
+function boundedDefinition(
+  definition: ExportDefinition,
+  changes: Pick<ExportDefinition, 'stateName'> & Partial<ExportDefinition>,
+): ExportDefinition {
   const { maxPages: _, ...limits } = definition.limits;
-  return {
-    ...definition,
-    stateName: boundedStateName(definition.name, bounds),
-    bounds,
-    expect: undefined,
-    limits,
-  };
+  return { ...definition, ...changes, expect: undefined, limits };
 }
 
+const definitionOfBounds = (definition: ExportDefinition, bounds: Bounds): ExportDefinition =>
+  boundedDefinition(definition, { stateName: boundedStateName(definition.name, bounds), bounds });
+
 /** The definition of the run with the children of one run of the export of the parents. */
-function childrenDefinition(definition: ExportDefinition, run: RunId): ExportDefinition {
+function definitionOfChildren(definition: ExportDefinition, run: RunId): ExportDefinition {
   const { name, parents } = definition;
   if (parents === undefined || !('export' in parents)) {
     throw invalid([`parents: export ${name} has no parents that are reports of another export`]);
   }
-  const { maxPages: _, ...limits } = definition.limits;
-  return {
-    ...definition,
-    stateName: childrenStateName(name, run),
-    parents: { ...parents, run },
-    expect: undefined,
-    limits,
-  };
+  return boundedDefinition(definition, { stateName: childrenStateName(name, run), parents: { ...parents, run } });
 }
 
 /** The definition of the runs whose state has this name; undefined if they are not of the export. */
 export function definitionOfState(definition: ExportDefinition, stateName: string): ExportDefinition | undefined {
   if (stateName === definition.stateName) return definition;
-  const children = parseChildrenStateName(stateName);
-  if (children?.export === definition.name) return childrenDefinition(definition, children.run);
-  const bounded = parseBoundedStateName(stateName);
-  return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
+  const { export: name, bounds, parentRun } = parseStateName(stateName);
+  if (name !== definition.name) return undefined;
+  if (parentRun !== undefined) return definitionOfChildren(definition, parentRun);
+  return bounds && definitionOfBounds(definition, bounds);
 }
 
 /** The bounds that a start names, or the run whose reports are the parents. */
@@ -117,8 +114,8 @@ interface NamedRun extends Partial<Bounds> {
  */
 export function definitionOfStart(definition: ExportDefinition, { since, until, parents }: NamedRun): ExportDefinition {
   if (isBounded(definition)) return definition;
-  if (parents !== undefined) return childrenDefinition(definition, parents as RunId);
-  return since !== undefined && until !== undefined ? boundedDefinition(definition, { since, until }) : definition;
+  if (parents !== undefined) return definitionOfChildren(definition, parents as RunId);
+  return since !== undefined && until !== undefined ? definitionOfBounds(definition, { since, until }) : definition;
 }
 
 type BoundableDefinition = Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing' | 'parents'>;
@@ -252,7 +249,7 @@ export async function assertNoOverlap(
   own: ReadonlySet<string>,
 ): Promise<void> {
   for await (const state of log.boundedStates(name)) {
-    const other = parseBoundedStateName(state.export)?.bounds;
+    const other = parseStateName(state.export).bounds;
     if (other === undefined || own.has(state.export) || !overlaps(bounds, other)) continue;
     const { active } = state;
     const isUnfinished = active !== undefined && selectsSame(selectionOf(active.request), request);

@@ -3,7 +3,7 @@
  * start begins a new run at the watermark, which exports the same reports again.
  */
 
-import { parseBoundedStateName, parseChildrenStateName, stateNameOfRun } from '../core/bounded-runs.ts';
+import { parseStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportState, Run } from '../core/model.ts';
 import type { Executions, PageLog, StoreReader } from '../core/ports.ts';
@@ -45,10 +45,9 @@ export async function requireAbandonableRun(
 ): Promise<Run> {
   const active = state?.active;
   if (active === undefined) {
-    const children = parseChildrenStateName(stateName);
-    const { export: name, bounds } = parseBoundedStateName(stateName) ?? { export: children?.export ?? stateName };
+    const { export: name, bounds, parentRun } = parseStateName(stateName);
     const ofBounds = bounds === undefined ? '' : ` from ${bounds.since} to ${bounds.until}`;
-    const ofChildren = children === undefined ? '' : ` with the children of run ${children.run}`;
+    const ofChildren = parentRun === undefined ? '' : ` with the children of run ${parentRun}`;
     throw new ExportError(
       'ConfigurationError',
       `Export ${name} has no unfinished run${ofBounds}${ofChildren} to abandon`,

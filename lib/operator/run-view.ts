@@ -1,6 +1,6 @@
 /** Exports and their runs as operators see them. `status`, `doctor`, `report` and `verify` show what is read here. */
 
-import { parseBoundedStateName, parseChildrenStateName, stateNameOfRun } from '../core/bounded-runs.ts';
+import { parseStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
@@ -420,9 +420,8 @@ async function withParents(
 /** The newest run of a state without an unfinished one, from the state alone. */
 function viewRecorded({ export: name = '', lastCompleted }: Partial<ExportState> = {}) {
   if (lastCompleted === undefined) return undefined;
-  const children = parseChildrenStateName(name);
-  const { export: exportName, bounds } = parseBoundedStateName(name) ?? { export: children?.export ?? name };
-  const isBounded = bounds !== undefined || children !== undefined;
+  const { export: exportName, bounds, parentRun } = parseStateName(name);
+  const isBounded = bounds !== undefined || parentRun !== undefined;
   const known = { export: exportName, ...bounds, bounded: isBounded ? (true as const) : undefined };
   const { completedAt, result } = lastCompleted;
   const { run, since, manifest, pages, reports, bytes } = result;

@@ -9,7 +9,7 @@
 
 import { hash } from 'node:crypto';
 import type * as z from 'zod/mini';
-import { parseBoundedStateName } from '../bounded-runs.ts';
+import { parseStateName } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
 import {
   entrySchema,
@@ -62,7 +62,8 @@ export function parseExportState(
       throw new Error(`its version is ${state.version}, but stored as ${stored.version}`);
     return state;
   } catch (cause) {
-    const next = parseBoundedStateName(stateName) === undefined ? store.startHint : 'start the bounded run again';
+    const { bounds, parentRun } = parseStateName(stateName);
+    const next = bounds === undefined && parentRun === undefined ? store.startHint : 'start the bounded run again';
     throw new ExportError(
       'PageConflictError',
       `The state of export ${stateName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +

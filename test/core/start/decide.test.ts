@@ -1,7 +1,7 @@
 /** What a start does, as a specification: the state of the export, the start and what was read decide. */
 
 import { describe, expect, it } from 'vitest';
-import { boundedDefinition } from '../../../lib/core/bounded-runs.ts';
+import { definitionOfStart } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type ExportDefinition, type ExportState, type PageEntry, type Run } from '../../../lib/core/model.ts';
 import { type SliceProgress, WalkedSlices } from '../../../lib/core/run-progress.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
@@ -24,7 +24,7 @@ const since = at('2026-11-01T00:00:00Z');
 const newRun = { run: asRunId('20261120T020000Z-1f3a5cb2d407'), sequence: 8, startedAt: at('2026-11-20T02:00:00Z') };
 const nightly = anExportDefinition({ name: 'nightly' });
 const january = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
-const boundedJanuary = boundedDefinition(nightly, january);
+const boundedJanuary = definitionOfStart(nightly, january);
 const otherRequest = anExportRequest({ filter: { type: 'invoice' } });
 const withOtherFilter = (definition: ExportDefinition) => ({ ...definition, request: otherRequest });
 

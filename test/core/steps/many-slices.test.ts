@@ -1,7 +1,7 @@
 /** Runs with very many slices: what they cost, and what one slice may do to the others. */
 
 import { describe, expect, it } from 'vitest';
-import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
+import { definitionOfStart, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { type ExportedParents, type LogEntry, type LoopState, type Run, zeroTotals } from '../../../lib/core/model.ts';
 import type { ListedObject, PageLog, PageRequest, Received, ReportService } from '../../../lib/core/ports.ts';
@@ -312,7 +312,7 @@ describe('a run with many slices', () => {
     expect((await finishRun(deps, { run: begun.run as Run['run'], execution: 'one' })).pages).toBe(4);
 
     async function begunRun(of: Bench, start: ReturnType<typeof minutes>) {
-      const bounded = { ...of.deps, definition: boundedDefinition(of.deps.definition, start) };
+      const bounded = { ...of.deps, definition: definitionOfStart(of.deps.definition, start) };
       const first = await begin(of.deps, 'one', start);
       const step = async (loop: LoopState, hasTimeAfter: (slice: number) => boolean) =>
         await exportPage(bounded, { loop, execution: 'one', hasTime: () => hasTimeAfter(seen.at(-1) ?? 0) });
@@ -357,7 +357,7 @@ describe('a run with many slices', () => {
     async ({ parallel, isDown, begun }) => {
       const bench = anExportBench({ reports: someReports(12), script: failing('ServiceUnavailableError', isDown) });
       const input = minutes(12, parallel);
-      const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, input) };
+      const deps = { ...bench.deps, definition: definitionOfStart(bench.deps.definition, input) };
       const loop = await begin(bench.deps, 'one', input);
       await exportPage(deps, { loop, execution: 'one' });
       expect((await progressOf(bench, input))?.begun).toBe(begun);
@@ -367,7 +367,7 @@ describe('a run with many slices', () => {
   it('stores no page of a slice that begins after another execution has taken the run over', async () => {
     const bench = anExportBench({ reports: someReports(4) });
     const input = minutes(4);
-    const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, input) };
+    const deps = { ...bench.deps, definition: definitionOfStart(bench.deps.definition, input) };
     const loop = await begin(bench.deps, 'one', input);
     const append: PageLog['append'] = async (entry) => {
       const logged = await bench.log.append(entry);

@@ -1,7 +1,7 @@
 /** Invocations that outlive their timeout and act while, or after, their retry has moved the execution on. */
 
 import { describe, expect, it } from 'vitest';
-import { boundedDefinition } from '../../../lib/core/bounded-runs.ts';
+import { definitionOfStart } from '../../../lib/core/bounded-runs.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
 import type { Executions, PageLog } from '../../../lib/core/ports.ts';
@@ -187,7 +187,7 @@ describe('bounded runs that begin at the same time', () => {
       });
       await scheduler.waitFor(Promise.all(beginning));
       const begun = await activeIn(bench);
-      const stateName = boundedDefinition(bench.deps.definition, starts[0]).stateName;
+      const stateName = definitionOfStart(bench.deps.definition, starts[0]).stateName;
       expect(begun.length).toBeLessThanOrEqual(1);
       bench.running.clear();
       const last = await beginRun(bench.deps, { input: starts[0], execution: 'last' }).catch(({ message }) => message);
@@ -240,7 +240,7 @@ describe('BeginRun', () => {
     it('begins no bounded run that it has published', async () => {
       const bench = anExportBench({ reports: [] });
       const bounds = { since: at('2026-10-01T00:00:00Z'), until: at('2026-10-03T00:00:00Z') };
-      const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, bounds) };
+      const deps = { ...bench.deps, definition: definitionOfStart(bench.deps.definition, bounds) };
       const loop = await begin(bench.deps, 'late', bounds);
       await exportPage(deps, { loop, execution: 'late' });
       await finishRun(deps, { run: asRunId(loop.run), execution: 'late' });

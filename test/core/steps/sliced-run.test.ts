@@ -1,7 +1,7 @@
 /** Whole runs with several slices, and bounded runs, in memory: the rules of docs/architecture.md, "Slices". */
 
 import { describe, expect, it } from 'vitest';
-import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
+import { definitionOfStart, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, PageStore, ReportService } from '../../../lib/core/ports.ts';
@@ -72,7 +72,7 @@ const errorDocument: Script = () => aFetchedPage({ reports: 0, documentRoot: 'er
 
 /** A bounded run that has begun, and an invocation of ExportPage that has time for one page of each slice. */
 async function begunRun(bench: Bench, input: object) {
-  const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, bounds) };
+  const deps = { ...bench.deps, definition: definitionOfStart(bench.deps.definition, bounds) };
   const begun = await begin(bench.deps, 'one', input);
   const invoke = async (loop: LoopState, changed: Partial<typeof deps> = {}) =>
     await exportPage({ ...deps, ...changed }, { loop, execution: 'one', hasTime: () => false });

@@ -102,10 +102,14 @@ describe('an export state', () => {
     );
   });
 
-  it('of a bounded run that was edited is not needed: the same start begins it again', () => {
-    const name = 'reports/2020-01-01T00:00:00Z/2020-01-02T00:00:00Z';
-    expect(() => parseExportState(name, store, {})).toThrow(conflict(/or delete it and start the bounded run again$/));
-  });
+  it.each(['reports/2020-01-01T00:00:00Z/2020-01-02T00:00:00Z', 'issues/parents/20261120T020000Z-1f3a5cb2d407'])(
+    'of a bounded run that was edited is not needed, as the same start begins it again: %s',
+    (name) => {
+      expect(() => parseExportState(name, store, {})).toThrow(
+        conflict(/or delete it and start the bounded run again$/),
+      );
+    },
+  );
 });
 
 describe('a page-log entry', () => {
