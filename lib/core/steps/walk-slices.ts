@@ -388,6 +388,7 @@ class SliceWalk {
 
   /** Starts the slice over, sets it aside, or stops the run. Never rejects. */
   async #handleError(slice: Slice, error: unknown): Promise<WalkerAction> {
+    let stoppedBy = error;
     try {
       const restarted = await this.#restartAfter(slice, error);
       if (restarted !== undefined) {
@@ -397,9 +398,9 @@ class SliceWalk {
         return 'repeat';
       }
     } catch (restartError) {
-      this.#stop.abort(restartError);
+      stoppedBy = restartError;
     }
-    return isFailure(this.#recordError(slice, error)) ? 'next' : 'end';
+    return isFailure(this.#recordError(slice, stoppedBy)) ? 'next' : 'end';
   }
 
   /** The slice in its next attempt. Undefined: the error does not start it over, or it must not start over again. */

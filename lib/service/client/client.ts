@@ -41,7 +41,7 @@ export interface ClientOptions {
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
 export type ReportServiceClient = ReportService & AsyncDisposable;
 
-/** The client of a service, whose exports share its connections, its tokens, and a Retry-After. */
+/** The client of a service, whose exports share its connections and its tokens. */
 export interface ServiceClient extends AsyncDisposable {
   /** The service as an export with this description uses it, in one invocation or local run. */
   readonly describedBy: (api: Description) => ReportService;

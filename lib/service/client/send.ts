@@ -25,7 +25,6 @@ import { maxPeekBytes, peek } from './response/peek.ts';
 import { errorOfReaction } from './response/reaction-error.ts';
 import { asksBodyOf, mayRejectInPage, type Reaction, reactionTo } from './response/reaction.ts';
 import type { Requested } from './response/response-status.ts';
-import { createThrottle } from './throttle.ts';
 
 /** An export's description as its client uses it. */
 export interface Described {
@@ -60,8 +59,8 @@ interface Answer {
 export interface Sent extends Answer {
   readonly page: RequestedPage;
   /**
-   * The error of a reaction that is none to a page. A Retry-After binds all requests from then on, so it is returned
-   * although the signal is aborted.
+   * The error of a reaction that is none to a page. A Retry-After is returned although the signal is aborted: it binds
+   * the caller's other requests, too.
    * @throws the reason of the aborted signal in place of any other error
    */
   readonly errorOf: (found: Reaction, facts: PageFacts, details: ErrorDetails) => ExportError | undefined;
@@ -87,8 +86,7 @@ export type Send = ReturnType<typeof createSend>;
 
 /** `path`, if it is given, takes the place of the path and the query of the request. */
 export function createSend(deps: SendDependencies) {
-  const { base, settings, clock, apiKey } = deps;
-  const throttle = createThrottle(clock);
+  const { base, settings, apiKey } = deps;
   return async function send(
     exchange: Exchange,
     { api, renewals }: Pick<Described, 'api' | 'renewals'>,
@@ -96,7 +94,6 @@ export function createSend(deps: SendDependencies) {
     { signal, path }: { readonly signal?: AbortSignal | undefined; readonly path?: string | undefined },
   ): Promise<Sent> {
     signal?.throwIfAborted();
-    await throttle.pass(exchange.context, signal);
     const parts = { ...httpRequest(base, api, request, settings), ...(path !== undefined && { path }) };
     const page = requestedPage(api, request, new URL(`${base.origin}${parts.path}`));
     const sendWith = async ({ headers, query }: SentCredentials): Promise<Answer> => {
@@ -114,7 +111,6 @@ export function createSend(deps: SendDependencies) {
       ...(await sendWithFreshCredentials(deps, exchange, renewals, sendWith)),
       page,
       errorOf(found, facts, { excerpt, describe = (each) => each }) {
-        if (found.kind === 'throttled' && found.seconds !== undefined) throttle.close(found.seconds);
         const details = { requested: () => describe(requested()), excerpt };
         const error = errorOfReaction(exchange.context, found, facts, details);
         if (error !== undefined && error.retryAfterSeconds === undefined) signal?.throwIfAborted();

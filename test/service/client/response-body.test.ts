@@ -20,6 +20,7 @@ import {
   readPage,
 } from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
+import { createVirtualClock } from '../../support/virtual-clock.ts';
 
 const chunkedHead = 'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ntransfer-encoding: chunked\r\n\r\n';
 /** The headers and the first chunk of an incomplete page. */
@@ -253,4 +254,12 @@ describe('a closed client', () => {
     await expect(fetchPage(client, pageRequest())).rejects.toMatchObject({ code: 'UND_ERR_DESTROYED' });
     await expect.poll(() => server.open, backoff).toBe(0);
   });
+});
+
+it('the time that a request waits for its turn is none of its total time', async () => {
+  await using server = await startRawServer(rawResponse());
+  const clock = createVirtualClock();
+  await using client = clientFor(server, { clock, totalTimeout: 1_000 });
+  await fetchPage(client, { ...pageRequest(), beforeSend: () => clock.advance(60_000) });
+  expect(server.requests).toHaveLength(1);
 });

@@ -9,9 +9,6 @@ import { checkNoUrl } from './report-jobs.ts';
 /** The limit that the state machine itself has for everything but an error and its cause. */
 const maxPayloadBytes = 1_024;
 
-/** A container that was suspended waits for the rest of a Retry-After once more, each time. */
-const maxWaitsPerRequest = 5;
-
 /** Lambda's own limit. */
 const maxInvocationMs = 900_000;
 
@@ -39,7 +36,7 @@ export function createExecutionChecks(
       }
     }
     const { waitSeconds = 0, waits = 0 } = data as { waitSeconds?: number; waits?: number };
-    if (waits > maxWaitsPerRequest * waitRequests()) {
+    if (waits > waitRequests()) {
       world.violate('waits for report jobs are no consecutive waits', `${name}: ${waits}`);
     }
     const maxRetryAfterMs = Math.max(...settingsOf(input).map(({ maxRetryAfter }) => maxRetryAfter));
