@@ -302,10 +302,16 @@ describe('a slice that fails', () => {
     expect(eventsOf(bench, 'slice-set-aside')).toMatchObject([{ slice: 1, error: 'ContractError' }]);
   });
 
-  it('with a long Retry-After keeps it although the state, which would name the slice, cannot be written', async () => {
+  it.each<[string, Script]>([
+    ['would name the slice', answers],
+    ['would start another one over', failing('CursorRejectedError', inSlice(1))],
+  ])('with a long Retry-After keeps it although the state, which %s, cannot be written', async (_, first) => {
     const bench = aBench();
     const { begun, invoke } = await begunRun(bench, sliced);
-    const { service } = bench.with({ script: failing('ServiceThrottledError', () => true, 600) });
+    const throttles = failing('ServiceThrottledError', () => true, 600);
+    const { service } = bench.with({
+      script: (request, nth) => first(request, nth) ?? throttles(request, nth),
+    });
     const log = { ...bench.log, replaceState: async () => await Promise.reject(new Error('throttled')) };
     expect(await invoke(begun, { service, log })).toMatchObject({ next: 'wait', waitSeconds: 600 });
   });
