@@ -22,7 +22,7 @@ import { type BeginningOptions, readBeginning } from './response/excerpt.ts';
 import { asContractError, factsOf, type RequestedPage } from './response/facts.ts';
 import { type Reaction, reactionTo, readWait } from './response/reaction.ts';
 import { readServiceTime } from './response/response-headers.ts';
-import type { Requested } from './response/response-status.ts';
+import type { Requested } from './response/response-error.ts';
 import type { createExchanges } from './exchange.ts';
 import type { Described, Send } from './send.ts';
 

@@ -22,9 +22,8 @@ import { excerptOfText, readBeginning } from './response/excerpt.ts';
 import { asContractError, factsOf, type RequestedPage } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
 import { maxPeekBytes, peek } from './response/peek.ts';
-import { errorOfReaction } from './response/reaction-error.ts';
 import { asksBodyOf, mayRejectInPage, type Reaction, reactionTo } from './response/reaction.ts';
-import type { Requested } from './response/response-status.ts';
+import { errorOfReaction, type Requested } from './response/response-error.ts';
 
 /** An export's description as its client uses it. */
 export interface Described {

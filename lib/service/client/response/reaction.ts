@@ -6,7 +6,6 @@ import type { Description } from '../../api/description.ts';
 import type { PageFacts } from '../../api/next/kind.ts';
 import { textAt } from '../../api/paths.ts';
 import { allParts, type ThrottledPart } from '../../api/when.ts';
-import { isKeyRejected } from './response-status.ts';
 
 export type Reaction =
   /** Nothing prevents the response from being a page. */
@@ -26,6 +25,8 @@ export type Reaction =
   | { readonly kind: 'status' };
 
 type When = NonNullable<Description['when']>;
+
+export const isKeyRejected = (status: number): boolean => status === 401 || status === 403;
 
 /** Whether a condition asks for a value in the body of a response with this status. */
 export const asksBodyOf = (status: number, api: Description): boolean =>

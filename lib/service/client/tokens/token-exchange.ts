@@ -16,9 +16,9 @@ import { contractError, type Server } from '../errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from '../exchange.ts';
 import { excerptOf, excerptOfText, readBeginning } from '../response/excerpt.ts';
 import { peek } from '../response/peek.ts';
-import { readWait, throttlingInHead } from '../response/reaction.ts';
+import { isKeyRejected, readWait, throttlingInHead } from '../response/reaction.ts';
 import { headerOf } from '../response/response-headers.ts';
-import { isKeyRejected, isSuccess, type Requested, statusError, throttledError } from '../response/response-status.ts';
+import { type Requested, statusError, throttledError } from '../response/response-error.ts';
 
 /** The connection of the service. */
 export interface TokenConnection extends ExchangeOptions {
@@ -118,6 +118,8 @@ export function createTokenExchange(
 
   return { exchange: isSelfSigned ? signToken : exchangeAtServer, destroy: () => exchanges.destroy() };
 }
+
+const isSuccess = (status: number): boolean => status >= 200 && status < 300 && status !== 206;
 
 function httpRequestOf(
   { fields, assertion, encoding, headers }: TokenRequest,

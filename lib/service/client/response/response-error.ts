@@ -1,12 +1,15 @@
 /**
- * Maps the status of a response to an error. The contract specifies neither statuses nor errors: the table in
+ * The error for a response that is no page. The contract specifies neither statuses nor errors: the table in
  * docs/service-contract.md, section 7, is an assumption, made in this one place.
  */
 
 import type { ErrorName, ExportError } from '../../../core/errors.ts';
+import type { ConditionPart } from '../../api/condition.ts';
+import type { PageFacts } from '../../api/next/kind.ts';
 import { presentable } from '../../redaction/redact.ts';
-import { type ErrorContext, failure } from '../errors.ts';
+import { contractError, type ErrorContext, failure } from '../errors.ts';
 import type { Response } from '../exchange.ts';
+import { isKeyRejected, type Reaction } from './reaction.ts';
 
 /** What was requested, as messages describe it. */
 export interface Requested {
@@ -39,8 +42,39 @@ export interface Requested {
   readonly fields?: string;
 }
 
-export const isSuccess = (status: number): boolean => status >= 200 && status < 300 && status !== 206;
-export const isKeyRejected = (status: number): boolean => status === 401 || status === 403;
+/** undefined: the response is a page, is an empty one, ends the pages, or says that there are none. */
+export function errorOfReaction(
+  context: ErrorContext,
+  reaction: Reaction,
+  facts: PageFacts,
+  { requested, excerpt }: { readonly requested: () => Requested; readonly excerpt: string },
+): ExportError | undefined {
+  const response = { statusCode: facts.status, headers: { location: facts.header('location') } };
+  switch (reaction.kind) {
+    case 'page':
+    case 'empty':
+    case 'end':
+    case 'gone':
+      return undefined;
+    case 'throttled':
+      return throttledError(context, response, reaction.seconds, excerpt);
+    case 'credentials':
+      return reaction.part === undefined
+        ? statusError(context, response, requested(), excerpt)
+        : rejectedTokenError(context, requested(), describe(reaction.part, facts));
+    case 'cursorExpired': {
+      const reason = `its response for ${context.label} has ${describe(reaction.part, facts)}`;
+      return failure(context, 'CursorRejectedError', `${context.server.name} no longer accepts the cursor: ${reason}`);
+    }
+    case 'error': {
+      // With `not`, the value is often only a code.
+      const response = reaction.part.not === undefined || excerpt === '' ? '' : `. Response: ${excerpt}`;
+      return contractError(context, `it reports an error: ${describe(reaction.part, facts)}${response}`);
+    }
+    case 'status':
+      return statusError(context, response, requested(), excerpt);
+  }
+}
 
 /** The error for a response without success, after any refresh of the API key. `excerpt` is how its body begins. */
 export function statusError(
@@ -54,8 +88,19 @@ export function statusError(
   return failure(context, name, describeResponse(context, response, explanation, excerpt), { isForbidden });
 }
 
+/** The part of a response that the condition is about, such as `"expired" at /error`. */
+function describe({ at, header, parameter, status }: ConditionPart, facts: PageFacts): string {
+  if (at !== undefined) {
+    const { text, type } = facts.value(at);
+    const shown = text === undefined ? (type ?? 'nothing') : facts.quote(text, 150);
+    return `${shown} at ${at === '' ? 'its root' : at}`;
+  }
+  if (header !== undefined) return `${facts.quote(facts.header(header) ?? 'nothing', 150)} in the header ${header}`;
+  return parameter === undefined ? `status ${String(status)}` : `the parameter ${parameter} of its link`;
+}
+
 /** The error if `when.tokenExpired` holds, also after the credentials were refreshed. */
-export function rejectedTokenError(context: ErrorContext, requested: Requested, reason: string): ExportError {
+function rejectedTokenError(context: ErrorContext, requested: Requested, reason: string): ExportError {
   const message = `${context.server.name} does not accept the credentials for ${context.label} (${reason})`;
   return failure(context, 'ConfigurationError', `${message}: ${rejectedCredentials(401, requested)}`);
 }
