@@ -19,7 +19,7 @@ import { chooseSlices, maxSkipped, numberOf, sliceOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { contradictionOf } from './contradiction.ts';
 import type { StartInput } from './start-input.ts';
-import { assertWindowOutlastsLag, chooseBounds, type ChosenBounds, chooseUntil, firstStartOf } from './watermark.ts';
+import { chooseBounds, type ChosenBounds, chooseUntil, firstStartOf } from './watermark.ts';
 
 export interface Start {
   /** The definition of the export, or of the bounded run that the start names. */
@@ -310,7 +310,6 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
   const { since, until, reason } =
     boundsOfEmptyRun(emptyRun, definition, input, now) ?? chooseBounds(definition, state, input, now);
   if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
-    assertWindowOutlastsLag(definition);
     const period = `a run would start at ${since} and end at ${until}, now less the lag`;
     return skip('nothing to export yet', `there is nothing to export yet, because ${period}`);
   }

@@ -8,7 +8,7 @@ import { ExportError } from '../errors.ts';
 import { selectsSame } from '../filter.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, Run, Watermark } from '../model.ts';
 import { truncate } from '../sanitize.ts';
-import { longestStepMs, minRunMs } from '../slices.ts';
+import { minRunMs } from '../slices.ts';
 import { type FirstPage, requestedAt } from '../storage/run-content.ts';
 import { startOfUnit, utcZone } from '../time/time-zones.ts';
 import { epochMsOf, instantOf, isInFuture } from '../timestamps.ts';
@@ -49,20 +49,6 @@ export function chooseBounds(
 export function chooseUntil({ lagMs, dates }: ExportDefinition, now: number): Instant | undefined {
   if (lagMs === 0) return undefined;
   return instantOf(startOfUnit(now - lagMs, minRunMs(dates), dates.zone ?? utcZone));
-}
-
-/**
- * @throws ConfigurationError if the settings leave nothing to export at any time: runs would end before their window
- *   begins
- */
-export function assertWindowOutlastsLag({ name, since: policy, lagMs, dates }: ExportDefinition): void {
-  const minMs = lagMs + longestStepMs(dates);
-  if (policy.from !== 'lookback' || lagMs === 0 || policy.lookbackMs >= minMs) return;
-  throw new ExportError(
-    'ConfigurationError',
-    `The lookbackWindow of export ${name} must be at least ${inSeconds(minMs - lagMs)} longer than its lag: otherwise a run ends ` +
-      'before it starts, and nothing is exported. Correct the settings',
-  );
 }
 
 function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): ChosenBounds {
