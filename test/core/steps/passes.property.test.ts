@@ -2,7 +2,7 @@
 
 import { describe, expect } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
-import type { ReportService } from '../../../lib/core/ports.ts';
+import type { JobService, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { pageReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
@@ -177,6 +177,25 @@ describe('a run whose pages are counted without a total', () => {
     const script = () => aFetchedPage({ body, reports: 1 });
     const bench = anExportBench({ script, pageReader, definition: { provedBy } });
     expect(failed(await bench.start())).toMatchObject({ error: 'ContractError', message: expect.stringMatching(says) });
+  });
+
+  it('walks the result of one report job in each pass', async () => {
+    let created = 0;
+    const jobs: JobService = {
+      async create({ beforeSend }) {
+        await beforeSend?.();
+        created += 1;
+        return { kind: 'created', id: `job-${created}`, serviceTime: null };
+      },
+      poll: async () => ({ kind: 'done', status: 'DONE' }),
+    };
+    // A job that is created later has more reports.
+    const lists = { '': ['a', 'b', 'c'] };
+    const { fetch } = countedService(lists, () => void (lists[''].length < 3 + created - 1 && lists[''].push('new')));
+    const bench = anExportBench({ pageReader, definition: { provedBy, job: {} } });
+    Object.assign(bench.deps, { service: { fetch, jobs } });
+    expect(reportIdsOf(bench, completed(await bench.start()).manifest)).toEqual(['a', 'b', 'c']);
+    expect(created).toBe(1);
   });
 
   it('walks each parent twice, and only the one that changes once more', async () => {

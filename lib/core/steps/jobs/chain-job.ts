@@ -80,7 +80,7 @@ export async function chainJob(
 
 /**
  * The service has refused a page of the result. The job is polled again, once; if the result is missing again, the
- * chain starts over.
+ * chain starts over. If only another pass is needed, it has the same job: a later one has other reports.
  * @throws Parked, or `error`
  */
 export async function afterRefusal(
@@ -89,7 +89,7 @@ export async function afterRefusal(
   error: unknown,
   execution: string,
 ): Promise<never> {
-  if (!isExportError(error) || error instanceof AnotherPass) throw error;
+  if (!isExportError(error)) throw error;
   if (error.parkSeconds !== undefined) throw new Parked(runtime.now() + error.parkSeconds * 1_000);
   if (error.name !== 'CursorRejectedError') throw error;
   const record = recordOf({ log }, chain);
@@ -98,7 +98,7 @@ export async function afterRefusal(
   const { attempt = 1 } = chain.slice;
   const poll = definition.job?.poll;
   if (content?.run !== chain.run.run || content.attempt !== attempt) throw error;
-  if (error.isOtherResult === true) {
+  if (error.isOtherResult === true || error instanceof AnotherPass) {
     await record.replace(read, { ...content, execution, isKept: true });
     throw error;
   }
