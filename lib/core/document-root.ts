@@ -212,7 +212,7 @@ function rootError(problem: string, { found, expected }: OtherRoot, consequence:
     `If the service has really changed its ${noun}, set ${setting} to the new one and start with --restart`,
     ...(remedy === undefined ? [] : [remedy]),
   ];
-  return new ExportError('ContractError', `${sentences.join('. ')}${end}`);
+  return new ExportError('ContractError', `${sentences.join('. ')}${end}`, { isOtherRoot: true });
 }
 
 const rootOfCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({

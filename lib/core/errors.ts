@@ -48,6 +48,8 @@ interface ErrorDetails {
   readonly parkSeconds?: number | undefined;
   /** Whether the job has a result, but with other files than those that the chain has pages of. */
   readonly isOtherResult?: boolean;
+  /** Whether a document has another root than those before it, so that one of them is no page. */
+  readonly isOtherRoot?: boolean;
 }
 
 /**
@@ -62,6 +64,7 @@ export class ExportError extends Error {
   declare readonly isForbidden: true | undefined;
   declare readonly parkSeconds: number | undefined;
   declare readonly isOtherResult: true | undefined;
+  declare readonly isOtherRoot: true | undefined;
 
   constructor(name: ErrorName, message: string, details: ErrorDetails = {}) {
     // Node.js prints a cause that is undefined.
@@ -72,6 +75,7 @@ export class ExportError extends Error {
     if (details.isForbidden === true) this.isForbidden = true;
     if (details.parkSeconds !== undefined) this.parkSeconds = details.parkSeconds;
     if (details.isOtherResult === true) this.isOtherResult = true;
+    if (details.isOtherRoot === true) this.isOtherRoot = true;
   }
 }
 

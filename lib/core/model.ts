@@ -712,7 +712,13 @@ export type LogEntry = PageEntry | EndEntry;
 export type PageTiming = NonNullable<PageEntry['timing']>;
 export type CycleState = NonNullable<PageEntry['cycle']>;
 
-const setAsideSchema = z.object({ slice: ordinal, error: text, message: text });
+const setAsideSchema = z.object({
+  slice: ordinal,
+  error: text,
+  message: text,
+  /** Whether its document was refused because it has another root than those of other slices. */
+  isOtherRoot: z.optional(z.literal(true)),
+});
 export type SetAsideSlice = Stored<typeof setAsideSchema>;
 
 /** The progress of a run's slices, in a record beside its state. It may be out of date. */
@@ -772,7 +778,7 @@ export const jobRecordSchema = z.object({
   wasMissing: z.optional(z.literal(true)),
   /** Why it was given up. */
   failure: z.optional(text),
-  /** Whether the next pass of the chain has the same job: its files are others now. */
+  /** Whether the next pass of the chain has the same job: its files are others now, or its pages are to be proved. */
   isKept: z.optional(z.literal(true)),
 });
 

@@ -273,7 +273,7 @@ function withNextAttempts(run: Run, numbers: readonly number[]): Run {
  * refused, as it has another root, so no slice has a second page. A new run has to find out which root is right.
  */
 function isRootDoubtful({ failures, counts, done, gone, skipped, open, documentRoot }: RunProgress): boolean {
-  const wasRefused = failures.some(({ error }) => error === 'ContractError');
+  const wasRefused = failures.some(({ isOtherRoot }) => isOtherRoot);
   const completeWithPages = counts.done - gone - skipped;
   const hasSecondPage = done.pages > completeWithPages || open.some(({ last }) => totalsOf(last).pages > 1);
   return wasRefused && !hasSecondPage && documentRoot !== null;

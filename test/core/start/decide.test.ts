@@ -350,9 +350,10 @@ describe('the state after a start', () => {
   });
 
   it.each([
-    ['a single page, which may be an error document: a new run begins', 1, 'replace'],
-    ['a second page: the run is resumed, as error documents have no cursor', 2, 'resume'],
-  ])('has slices of which one was refused, one is gone, and one has %s', (_, page, kind) => {
+    ['a single page, which may be an error document: a new run begins', 1, true, 'replace'],
+    ['a second page: the run is resumed, as error documents have no cursor', 2, true, 'resume'],
+    ['a single page, but not as another root was found: the run is resumed', 1, undefined, 'resume'],
+  ] as const)('has slices of which one was refused, one is gone, and one has %s', (_, page, isOtherRoot, kind) => {
     const active = unfinished({ slices: { count: 3, lengthMs: 24 * hour, parallel: 2 } });
     const slice = (number: number) => sliceOf(active, number);
     const gone = anEndEntry(aPageEntry({}), { page: 1, reason: 'gone', status: 404, documentRoot: null });
@@ -360,7 +361,7 @@ describe('the state after a start', () => {
     walked.set({ slice: slice(1), last: gone });
     walked.set({ slice: slice(2), last: aPageEntry({ page, nextCursor: null }) });
     walked.set({ slice: slice(3), last: undefined });
-    const failures = [{ slice: 3, error: 'ContractError', message: 'another root' }];
+    const failures = [{ slice: 3, error: 'ContractError', message: 'refused', isOtherRoot }];
     const progress = walked.get({ setAside: [3], failures });
     const facts = { unfinished: { kind: 'read', progress, hasKnownRoot: false } } as const;
     expect(decided({ state: { active }, facts })).toMatchObject({ kind, run: { since: active.since } });

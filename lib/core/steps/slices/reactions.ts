@@ -67,5 +67,6 @@ const maxMessageLength = 300;
 /** The failure of a chain, as the progress of the run records it. */
 export function describeFailure({ slice, error }: Pick<StoppedChain, 'slice' | 'error'>): SetAsideSlice {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
-  return { slice, error: name, message: shorten(message, maxMessageLength).toWellFormed() };
+  const described = { slice, error: name, message: shorten(message, maxMessageLength).toWellFormed() };
+  return isExportError(error) && error.isOtherRoot === true ? { ...described, isOtherRoot: true } : described;
 }
