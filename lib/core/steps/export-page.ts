@@ -105,7 +105,7 @@ function outcomeAfter(definition: ExportDefinition, iteration: Iteration, progre
 async function continueAfter(
   deps: ExportPageDependencies,
   iteration: Iteration,
-  { progress, failures, backoffSeconds, turn, parkedUntil, record }: WalkResult,
+  { progress, hasRestarted, failures, backoffSeconds, turn, parkedUntil, record }: WalkResult,
 ): Promise<ExportPageOutcome> {
   const { definition } = deps;
   const { run, before } = iteration;
@@ -124,8 +124,8 @@ async function continueAfter(
   await record();
   announceFailures(deps, iteration, progress);
   // As long as one of several chains gets on, the run continues, although others have failed.
-  const continues = run.slices !== undefined && hasChanged(before, progress);
-  if (continues) return outcomeAfter(definition, iteration, progress);
+  const getsOn = hasRestarted || hasMore(before, progress);
+  if (run.slices !== undefined && getsOn) return outcomeAfter(definition, iteration, progress);
   // The jobs of parked chains have cost something. Once they are over, the failures of other chains count.
   if (parkedUntil !== undefined) return parkedOutcome(deps, loop, parkedUntil);
   if (failures.length > 0) throw firstError;
@@ -133,9 +133,9 @@ async function continueAfter(
   return outcomeAfter(definition, iteration, progress);
 }
 
-/** Whether a chain has logged a page or its end, or has started over and lost its pages. */
-const hasChanged = (before: RunProgress, after: RunProgress): boolean =>
-  after.totals.pages !== before.totals.pages || after.counts.done !== before.counts.done;
+/** Whether a chain has logged a page or its end. */
+const hasMore = (before: RunProgress, after: RunProgress): boolean =>
+  after.totals.pages > before.totals.pages || after.counts.done > before.counts.done;
 
 /** The root that the first page of a chain must have; undefined if none is known, or no first page is requested. */
 async function readExpectedRoot(
@@ -151,7 +151,10 @@ async function readExpectedRoot(
   return expectedRoot(definition, completed, { ...run, logged: before.documentRoot });
 }
 
-/** Announces the chains that this invocation has set aside, and that were not set aside before. */
+/**
+ * Announces the chains that this invocation has set aside, and that were not set aside before: a Retry-After alone is
+ * no failure.
+ */
 function announceFailures(
   { emit }: ExportPageDependencies,
   { run, before }: Iteration,
@@ -159,7 +162,9 @@ function announceFailures(
   isAnnounced: (failure: SetAsideSlice) => boolean = () => true,
 ): void {
   if (run.slices === undefined) return;
-  const setAsideBefore = new Set(before.setAside);
-  const announced = failures.filter((failure) => isAnnounced(failure) && !setAsideBefore.has(failure.slice));
+  const wasThrottled = new Map(before.failures.map((each) => [each.slice, each.error === 'ServiceThrottledError']));
+  const isNew = ({ slice, error }: SetAsideSlice): boolean =>
+    !before.setAside.includes(slice) || (wasThrottled.get(slice) === true && error !== 'ServiceThrottledError');
+  const announced = failures.filter((failure) => isAnnounced(failure) && isNew(failure));
   for (const each of announced) emit({ event: 'slice-set-aside', ...refOf(run), ...each, slices: counts });
 }

@@ -20,6 +20,7 @@ import {
 import type { StepDependencies, Versioned } from '../ports.ts';
 import {
   endsChain,
+  generationOf,
   isOpen,
   type OpenSlice,
   recordOf,
@@ -55,6 +56,8 @@ export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
 export interface WalkResult {
   /** How far the run has come. */
   readonly progress: RunProgress;
+  /** Whether a chain has started over in this invocation. */
+  readonly hasRestarted: boolean;
   /** The chains that have failed in this invocation, the oldest first. */
   readonly failures: readonly StoppedChain[];
   /** Records the progress of a run with several slices. */
@@ -119,6 +122,7 @@ class SliceWalk {
   readonly #before: RunProgress;
   /** The run, with the newest attempts of its slices. */
   #run: Run;
+  readonly #generationBefore: number;
   /** The number of the newest slice that has begun. */
   #begun: number;
   readonly #walked: WalkedSlices;
@@ -147,6 +151,7 @@ class SliceWalk {
     this.#options = options;
     this.#before = before;
     this.#run = run;
+    this.#generationBefore = generationOf(run);
     this.#parentOf = parentsOfRun(deps, run);
     this.#begun = before.begun;
     this.#walked = new WalkedSlices(run, before, before.open);
@@ -166,6 +171,7 @@ class SliceWalk {
     const parked = errors.filter((error) => error instanceof Parked).map(({ until }) => until);
     return {
       progress: this.#outcome(),
+      hasRestarted: generationOf(this.#run) > this.#generationBefore,
       failures: stopped.filter(isFailure),
       record: () => this.#writeRecord(),
       backoffSeconds: Math.max(0, (this.#backoff.until - this.#deps.runtime.monotonicNow()) / 1_000),

@@ -302,6 +302,31 @@ describe('a slice that fails', () => {
     expect(eventsOf(bench, 'slice-set-aside')).toMatchObject([{ slice: 1, error: 'ContractError' }]);
   });
 
+  it('is announced although a Retry-After has set it aside before', async () => {
+    const bench = aBench();
+    const { begun, invoke } = await begunRun(bench, { ...sliced, slice: 'PT6M' });
+    const throttled = bench.with({ script: failing('ServiceThrottledError', inSlice(3), 600) });
+    const waiting = await invoke(begun, { service: throttled.service });
+    expect(await progressIn(bench)).toMatchObject({ setAside: [2], failures: [{ error: 'ServiceThrottledError' }] });
+    const refused = bench.with({ script: failing('ContractError', inSlice(3)) });
+    const next = await invoke({ ...begun, ...waiting }, { service: refused.service });
+    expect(next).toMatchObject({ next: 'page' });
+    const announced = [{ slice: 2, error: 'ContractError' }];
+    expect(eventsOf(bench, 'slice-set-aside')).toMatchObject(announced);
+    await invoke({ ...begun, ...next }, { service: refused.service });
+    expect(eventsOf(bench, 'slice-set-aside')).toMatchObject(announced);
+  });
+
+  it('does not end the run while another one starts over, and has logged as many pages as it had', async () => {
+    const bench = aBench();
+    const { begun, invoke } = await begunRun(bench, { ...sliced, slice: 'PT6M' });
+    const started = await invoke(begun);
+    const script: Script = (request, nth) =>
+      inSlice(1)(request) ? rejected(request, nth) : failing('ContractError', () => true)(request, nth);
+    const { service } = bench.with({ script });
+    expect(await invoke({ ...begun, ...started }, { service })).toMatchObject({ next: 'page', page: started.page });
+  });
+
   it.each<[string, Script]>([
     ['would name the slice', answers],
     ['would start another one over', failing('CursorRejectedError', inSlice(1))],
