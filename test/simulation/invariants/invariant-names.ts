@@ -17,6 +17,7 @@ export type Invariant =
   | 'a run requests what its manifest states'
   | 'every page of a published run is requested as the run is'
   | 'no report is missing from a run'
+  | 'counted pages are those of two passes with the same reports'
   | 'only a published run is listed'
   | 'run.json agrees with its manifest'
   | 'latest.json points to a published run'

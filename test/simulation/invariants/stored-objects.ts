@@ -4,7 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ServedPage } from '../world/report-service.ts';
 import type { StoredObject } from '../world/s3.ts';
 import {
+  type ActiveRun,
   type Bounds,
+  type Chain,
   chainsOf,
   contentOf,
   cutsOf,
@@ -239,6 +241,7 @@ function checkManifest(
     world.violate('no page in the folder of a run is missing from its manifest', `${key}: ${stored}`);
   }
   checkReports(observations, seen, observed, key, manifest.run, servedSlices);
+  if (service.counts) checkPasses(observations, observed, key, run, servedSlices);
 
   const { pages, bytes, reports: statedReports } = manifest.totals;
   const loggedBytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
@@ -311,8 +314,9 @@ function checkReports(
     const [first] = pages;
     const last = pages.at(-1);
     if (first === undefined || last === undefined) continue;
-    // Counted pages have what there is throughout all passes.
-    const [from, to] = service.counts
+    // Counted pages have what there is throughout all passes. The result of a job has what there was.
+    const isWalkedAgain = service.counts && service.jobs === undefined;
+    const [from, to] = isWalkedAgain
       ? [seen.begunAt.get(run) ?? 0, service.now()]
       : [first.asOf, service.endedAt(last.nextCursor) ?? last.asOf];
     const missing = timeline
@@ -322,6 +326,32 @@ function checkReports(
     if (missing.length > 0) {
       world.violate('no report is missing from a run', `${key} lacks ${missing.map(({ id }) => id).join(', ')}`);
     }
+  }
+}
+
+/** Pages that are counted without a total have the reports of an earlier pass of their slice, each once. */
+function checkPasses(
+  observations: Observations,
+  { name, service }: Pick<ObservedExport, 'name' | 'service'>,
+  key: string,
+  { run, slices }: ActiveRun,
+  served: readonly ServedSlice[],
+): void {
+  const idsIn = (pages: readonly (ServedPage | undefined)[]) =>
+    pages.flatMap((page) => page?.reports ?? []).map(({ id }) => id);
+  for (const [index, { slice = 1, attempt = 1 }] of chainsOf(observations, run).entries()) {
+    const { pages = [] } = served[index] ?? {};
+    const ids = idsIn(pages);
+    const passes = Array.from({ length: attempt - 1 }, (_, before): Chain => {
+      const isOnly = before === 0 && slices === undefined;
+      return isOnly ? {} : { slice, attempt: before + 1 };
+    }).map((chain) => entriesOfChain(observations, name, run, chain).map((entry) => findServedPage(service, entry)));
+    const isProved = passes.some((pass) => isDeepStrictEqual(idsIn(pass).toSorted(), ids.toSorted()));
+    if (pages.length > 0 && (!isProved || new Set(ids).size < ids.length))
+      observations.world.violate(
+        'counted pages are those of two passes with the same reports',
+        `${key}: slice ${slice}`,
+      );
   }
 }
 

@@ -16,6 +16,7 @@ import {
 } from '../../../lib/core/model.ts';
 import type {
   ChainRef,
+  PageLog,
   PageRequest,
   PageSpool,
   Received,
@@ -127,6 +128,26 @@ async function* numbered(entries: AsyncIterable<LogEntry>): AsyncGenerator<LogEn
       yield { ...entry, ids: ids.toString('base64') };
     }
   }
+}
+
+/** The entries of a pass, without the IDs that an earlier page has, too. */
+async function* withoutRepeatedIds(entries: AsyncIterable<LogEntry>): AsyncGenerator<LogEntry> {
+  const seen = new Set<string>();
+  for await (const entry of entries) {
+    const { ids = '' } = entry.kind === 'page' ? entry : {};
+    const added = (Buffer.from(ids, 'base64').toString('hex').match(/.{16}/g) ?? []).filter((id) => !seen.has(id));
+    for (const id of added) seen.add(id);
+    yield entry.kind === 'page' ? { ...entry, ids: Buffer.from(added.join(''), 'hex').toString('base64') } : entry;
+  }
+}
+
+/** The pages of the pass before, as though the last one of them were the last page. */
+async function* passBefore(log: PageLog, chain: ChainRef): AsyncGenerator<LogEntry> {
+  const { attempt = 1, slice: _, ...run } = chain;
+  const before = attempt > 2 ? { ...chain, attempt: attempt - 1 } : run;
+  const last = await log.last(before);
+  for await (const entry of log.entries(attempt > 1 ? before : chain))
+    yield entry.kind === 'page' && entry.page === last?.page ? { ...entry, nextCursor: null } : entry;
 }
 
 /** The body without its last chunk. */
@@ -971,5 +992,50 @@ export const mutants: readonly Mutant[] = [
     violates: 'no report is missing from a run',
     faults: inLog((log) => ({ entries: (chain) => numbered(log.entries(chain)) }), ['ExportPage']),
     firstSeed: 170,
+  },
+  {
+    name: 'a report may come twice in a pass',
+    violates: 'counted pages are those of two passes with the same reports',
+    faults: inLog((log) => ({ entries: (chain) => withoutRepeatedIds(log.entries(chain)) }), ['ExportPage']),
+  },
+  {
+    name: 'a pass ends at a page that is not full',
+    violates: 'page metadata holds the next cursor of its response',
+    faults: inPorts(
+      ({ service, definition: { provedBy } }) => ({
+        service: {
+          ...service,
+          async fetch(request, options) {
+            const received = await service.fetch(request, { ...options, onNextCursor: () => {} });
+            const isFull = provedBy === undefined || received.kind === 'end' || (received.reports ?? 0) > 1;
+            return isFull ? received : { ...received, nextCursor: null };
+          },
+        },
+      }),
+      ['ExportPage'],
+    ),
+  },
+  {
+    name: 'the pass before the last one is published',
+    violates: 'no PageConflictError occurs',
+    faults: inLog((log) => ({ entries: (chain) => passBefore(log, chain) }), ['FinishRun']),
+  },
+  {
+    name: 'the watermark is that of the last pass',
+    violates: 'the watermark never passes a report that is not exported',
+    faults: inLog(
+      (log) => ({
+        append: (entry) => log.append(entry.kind === 'page' ? { ...entry, earlierPassAt: undefined } : entry),
+      }),
+      ['ExportPage'],
+    ),
+  },
+  {
+    name: 'each pass has a report job of its own',
+    violates: 'a report job is ordered again only if it is needed',
+    faults: inJobRecords((record) => ({
+      replace: (read, content) => record.replace(read, { ...content, isKept: undefined }),
+    })),
+    jobs: true,
   },
 ];

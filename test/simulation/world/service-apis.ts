@@ -323,8 +323,8 @@ function counted(api: ServiceApi): ServiceApi {
   const write = (page: PageContent) => api.write({ ...page, nextCursor: null });
   return {
     ...api,
-    read(request) {
-      const received = api.read(request);
+    read(request, listsAll) {
+      const received = api.read(request, listsAll);
       if (typeof received === 'string') return received;
       const position = Number(received.cursor ?? Number.NaN);
       if (Number.isNaN(position)) return 'no position';
