@@ -136,6 +136,15 @@ describe('a run whose pages are counted without a total', () => {
     expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toHaveLength(2);
   });
 
+  it('fails, too, while another parent gets on: a pass does not confirm itself', async () => {
+    const two = Array.from({ length: 20 }, (_, index) => `2-${index}`);
+    const grows: Change = ({ one }, nth) => nth % 5 === 0 && one?.push(`new ${nth}`);
+    const limits = { maxCursorRestarts: 1, pagesPerInvocation: 1 };
+    const { bench } = aBench({ one: ['1-0'], two }, grows, { limits });
+    expect(failed(await bench.start()).error).toBe('CursorRejectedError');
+    expect(manifestsOf(bench)).toHaveLength(0);
+  });
+
   it('fails if an ID repeats in every pass, although all passes are the same', async () => {
     const { bench } = aBench({ '': ['a', 'b', 'b', 'c'] }, undefined, { limits: { maxCursorRestarts: 3 } });
     expect(failed(await bench.start()).message).toMatch(/a report came twice.*next\.by identifies/);

@@ -149,4 +149,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: a bounded run reported hours later that its job had failed during the faults',
   },
+  {
+    seed: '2781',
+    pages: 12,
+    defect: 'a pass of counted pages confirmed itself, as its slice had no restart left while others got on',
+  },
 ];

@@ -55,16 +55,18 @@ export function beginNextAttempt(
       const counted: Run = {
         ...run,
         restarts: isCounted ? { ...restarts, [number]: count } : restarts,
-        passes: pass === undefined ? passes : { ...passes, [number]: pass },
+        passes,
       };
       const changeTo = (active: Run): ExportState => ({ ...state, active });
       const isUsedUp = isCounted && count > definition.limits.maxCursorRestarts;
-      // The count is recorded all the same: it tells the next start to begin the slice from its beginning.
+      // The count is recorded all the same: it tells the next start to begin the slice from its beginning. The pass is
+      // not: the slice may be walked again without a next attempt, and would confirm itself.
       if (isUsedUp) return { change: changeTo(counted), result: undefined };
       const restarted: Run = {
         ...counted,
         generation: generationOf(run) + 1,
         attempts: { ...attempts, [number]: attempt + 1 },
+        passes: pass === undefined ? passes : { ...passes, [number]: pass },
         documentRoot: documentRoot ?? run.documentRoot,
       };
       return { change: changeTo(restarted), result: { run: restarted, isNew: true } };
