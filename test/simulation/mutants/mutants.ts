@@ -995,7 +995,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a report may come twice in a pass',
-    violates: 'counted pages are those of two passes with the same reports',
+    violates: 'no report appears twice in a run',
     faults: inLog((log) => ({ entries: (chain) => withoutRepeatedIds(log.entries(chain)) }), ['ExportPage']),
   },
   {
@@ -1014,21 +1014,24 @@ export const mutants: readonly Mutant[] = [
       }),
       ['ExportPage'],
     ),
+    firstSeed: 31,
   },
   {
     name: 'the pass before the last one is published',
     violates: 'no PageConflictError occurs',
     faults: inLog((log) => ({ entries: (chain) => passBefore(log, chain) }), ['FinishRun']),
+    firstSeed: 41,
   },
   {
     name: 'the watermark is that of the last pass',
-    violates: 'the watermark never passes a report that is not exported',
+    violates: 'the watermark passes nothing that was not requested',
     faults: inLog(
       (log) => ({
         append: (entry) => log.append(entry.kind === 'page' ? { ...entry, earlierPassAt: undefined } : entry),
       }),
       ['ExportPage'],
     ),
+    firstSeed: 46,
   },
   {
     name: 'each pass has a report job of its own',

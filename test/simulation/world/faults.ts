@@ -94,6 +94,8 @@ export const faultKinds = [
   'job-result-reordered',
   'job-slow',
   'job-relapses',
+  // Counted pages: the service sorts two reports of the same place in another order.
+  'reports-swapped',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -144,6 +146,7 @@ const weights: Partial<FaultRates> = {
   'job-result-reordered': 20,
   'job-slow': 30,
   'job-relapses': 30,
+  'reports-swapped': 20,
   // Only in histories of days.
   'manual-abandon': 0,
 };

@@ -254,7 +254,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
-    const created = createPage(request, received, position, rng, { query, process, job });
+    const created = createPage(request, received, position, rng, { query, process, job, site });
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     const headers = dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1));
     if (created === 'end') {
@@ -396,7 +396,17 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     { filter, size = pageSize, cursor, parent }: ExportRequest,
     position: CursorPosition | undefined,
     rng: Rng,
-    { query, process, job }: { readonly query: string; readonly process: Process; readonly job: ReportJob | undefined },
+    {
+      query,
+      process,
+      job,
+      site,
+    }: {
+      readonly query: string;
+      readonly process: Process;
+      readonly job: ReportJob | undefined;
+      readonly site: string;
+    },
   ): { readonly content: PageContent; readonly page: ServedPage } | 'end' {
     const { lt } = filter.date;
     const since = job?.since ?? Date.parse(filter.date.gte);
@@ -408,6 +418,9 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const from = options.counts ? Number(cursor ?? 0) : 0;
     const remaining =
       position === undefined ? matching.slice(from) : matching.filter((report) => isAfter(report, position.after));
+    // The last report of the page before comes again, in the place of another one.
+    const repeated = from > 0 && remaining.length > 0 ? matching[from - 1] : undefined;
+    if (repeated !== undefined && world.injectFault('reports-swapped', site)) remaining[0] = repeated;
     if (cursor !== null && remaining.length === 0 && options.endStatus !== undefined) {
       ended.set(cursor, asOf);
       return 'end';
