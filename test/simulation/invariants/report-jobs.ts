@@ -79,8 +79,9 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
       const process = writer();
       add(announcements, process);
       const before = existing === undefined ? undefined : recordOf<JobItem>(existing);
-      // The next pass has the job, too, unless another start orders one for another period.
-      const isNext = before?.execution === record.execution && before.attempt === record.attempt - 1;
+      // The next pass of counted pages has the result, too, unless another start orders one for another period.
+      const isResult = before?.phase === 'done' && before.execution === record.execution;
+      const isNext = observed.service.counts && isResult && before.attempt === record.attempt - 1;
       const isSame = before?.run === record.run && (before.attempt === record.attempt || isNext);
       if (isSame && reasonFor(observed, sk, before, process) === undefined) {
         const details = `${sk} by ${process.id} after ${before.id ?? before.phase}`;
