@@ -996,6 +996,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a report may come twice in a pass',
     violates: 'no report appears twice in a run',
     faults: inLog((log) => ({ entries: (chain) => withoutRepeatedIds(log.entries(chain)) }), ['ExportPage']),
+    firstSeed: 374,
   },
   {
     name: 'a pass ends at a page that is not full',
