@@ -314,9 +314,8 @@ function checkReports(
     const [first] = pages;
     const last = pages.at(-1);
     if (first === undefined || last === undefined) continue;
-    // Counted pages have what there is throughout all passes. The result of a job has what there was.
-    const isWalkedAgain = service.counts && service.jobs === undefined;
-    const [from, to] = isWalkedAgain
+    // Counted pages have what there is throughout all passes.
+    const [from, to] = service.counts
       ? [seen.begunAt.get(run) ?? 0, service.now()]
       : [first.asOf, service.endedAt(last.nextCursor) ?? last.asOf];
     const missing = timeline
