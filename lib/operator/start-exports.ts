@@ -103,9 +103,9 @@ function createStarter(
           await assertParentsPublished(opened, request);
           const starts = await findStarts(opened, request, startedAt);
           if (starts.kind === 'done') return { status: 'skipped', reason: starts.reason, done: true };
-          const unknown = await findUnknownParent(opened, request);
-          if (unknown !== undefined) progress.notify(unknown);
           ({ left } = starts);
+          const unknown = await findUnknownParent(opened, left[0] ?? {});
+          if (unknown !== undefined) progress.notify(unknown);
           if (left.length > 1) progress.notify(seriesNotice(left.length));
         }
         // Without --follow, all there is to say is in the end.
@@ -154,7 +154,7 @@ async function assertParentsPublished(
  */
 async function findUnknownParent(
   { definition, store, log }: Pick<ExportTarget, 'definition' | 'store' | 'log'>,
-  { skipParent = [], restart, ...named }: RequestedStart,
+  { skipParent = [], restart, ...named }: StartRequest,
 ): Promise<string | undefined> {
   if (skipParent.length === 0 || restart) return undefined;
   const { active } = (await log.exportState(definitionOfStart(definition, named).stateName)) ?? {};
@@ -200,10 +200,11 @@ function failedStart(name: string, cause: unknown, resumable: boolean): RunEnd {
 }
 
 /** The end of a start after which bounded runs are left: the person continues. */
-function withRest(end: StartEnd, { each, again, until }: RequestedStart, [next]: readonly StartRequest[]): StartEnd {
+function withRest(end: StartEnd, { each, again }: RequestedStart, left: readonly StartRequest[]): StartEnd {
+  const [next] = left;
   if (each === undefined || next === undefined) return end;
   const from = again === true ? ` with --since ${next.since}` : '';
-  const rest = `Left: ${next.since} to ${until}. To continue, run the same command again${from}.`;
+  const rest = `Left: ${next.since} to ${left.at(-1)?.until}. To continue, run the same command again${from}.`;
   const exitStatus = end.exitStatus === exitStatuses.ok ? exitStatuses.interrupted : end.exitStatus;
   return { ...end, details: [...end.details, rest], exitStatus };
 }

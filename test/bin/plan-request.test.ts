@@ -136,6 +136,15 @@ describe('report-exporter plan --request', () => {
     });
   });
 
+  it('says of {since-1} what it says of {since}', async () => {
+    await using server = await startApi(() => ({ events: [{}], paging: { next: null } }));
+    const request = { path: '/v1/events', query: { after: '{since-1}', limit: '{size}' } };
+    const file = await aFile({ baseUrl: server.url, description: { ...api, dates: 'date', request } });
+    const { stdout } = await runInProcess(['plan', '--request', '--json', '--settings', file], env);
+    expect(notesIn(stdout)).toContainEqual(expect.stringMatching(/^dates\.zone is not set/));
+    expect(stdout).not.toContain('every run exports everything');
+  });
+
   const twoPages = (target: string) => ({
     events: [{ target }],
     total: 2,

@@ -285,10 +285,10 @@ describe('a period with --each', () => {
   const [january, february] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z'].map(at);
 
   /** The start of each bounded run ends as `endOf` says. */
-  async function startSeries(request: RequestedStart, endOf: (start: StartRequest) => RunEnd) {
+  async function startSeries(request: RequestedStart, endOf: (start: StartRequest) => RunEnd, zone = 'UTC') {
     const requests: StartRequest[] = [];
     const open = async () => ({
-      definition: anExportDefinition({ name: 'daily', dates }),
+      definition: anExportDefinition({ name: 'daily', dates: { ...dates, zone } }),
       log: { async *boundedStates() {} },
       start: async (start: StartRequest) => {
         requests.push(start);
@@ -320,4 +320,10 @@ describe('a period with --each', () => {
       );
     },
   );
+
+  it('says what is left by the instants at which days begin', async () => {
+    const days = { ...series, days: ['since', 'until'] as const };
+    const { written } = await startSeries(days, () => ({ status: 'interrupted' }), 'Europe/Berlin');
+    expect(written.stdout + written.stderr).toContain('Left: 2025-12-31T23:00:00Z to 2026-03-31T22:00:00Z.');
+  });
 });

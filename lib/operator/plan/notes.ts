@@ -4,6 +4,7 @@ import { toPrintable } from '../../core/sanitize.ts';
 import { type Description, selectingRequests } from '../../service/api/description.ts';
 import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
+import { uses, usesBound } from '../../service/api/request.ts';
 import type { ExportTarget } from '../target.ts';
 import type { SeenPage, SeenPages } from './requests.ts';
 
@@ -12,10 +13,7 @@ export function notesOn(
   seen: SeenPages,
 ): readonly string[] {
   const [first] = seen.pages;
-  const templates = JSON.stringify(
-    selectingRequests(api).map(({ path, query, body, form }) => [path, query, body, form]),
-  );
-  const hasSince = templates.includes('{since}') || templates.includes('{filter}');
+  const hasSince = selectingRequests(api).some((each) => usesBound(each, 'since') || uses(each, 'filter'));
   const notes: readonly (string | false | undefined)[] = [
     !hasSince && 'no request has {since}: every run exports everything',
     definition.dates.upperBound === undefined &&

@@ -17,7 +17,7 @@ import { startExports } from '../../../lib/operator/start-exports.ts';
 import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage, anExportRequest } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, at } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -442,14 +442,25 @@ describe('a parent that fails', () => {
       {},
       '--skip-parent 2 has no effect: run RUN of export issues has no such parent. It has 4: "a", "b", "c", …',
     ],
+    [
+      ['2'],
+      { since: at('2026-01-01T00:00:00Z'), until: at('2026-01-02T00:00:00Z'), days: ['since', 'until'] as const },
+      '--skip-parent 2 has no effect: run RUN of export issues has no such parent',
+    ],
     [['b'], {}, undefined],
     [['2'], { restart: true }, undefined],
   ])(
     'is not skipped by what is no parent in the plan of the run, which a start says: %s %s',
     async (skipParent, more, message) => {
-      const { publish, issues: bench } = someExports({ script: dead });
+      const isQuiet = ({ since, until }: { since: string; until?: string | undefined }) => since === until;
+      const { publish, issues: bench } = someExports({
+        script: (request, nth) =>
+          isQuiet(request) ? aFetchedPage({ reports: 0, nextCursor: null }) : dead(request, nth),
+        definition: { dates: { unitMs: 1_000, zone: 'Europe/Berlin', upperBound: '{until}' } },
+      });
       await publish(repos('a', 'b', 'c', 'd'));
-      const { run } = failed(await bench.start());
+      const days = { since: '2025-12-31T23:00:00Z', until: '2026-01-01T23:00:00Z' };
+      const { run } = failed(await bench.start('days' in more ? days : {}));
       const requests: object[] = [];
       const start = async (request: object) => {
         requests.push(request);
