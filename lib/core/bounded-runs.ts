@@ -20,7 +20,7 @@ import {
 import type { PageLog } from './ports.ts';
 import { listNames, truncate } from './sanitize.ts';
 import { minSliceMs } from './slices.ts';
-import { instantAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
+import { instantAt, repeatedPeriodAt, startOfUnit, utcZone, wallClockOf } from './time/time-zones.ts';
 import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
@@ -211,11 +211,15 @@ export function findDateProblem(dates: RequestDates, value: Instant | number): s
     const isMultiple = value % unitMs === 0 && (zone === utcZone || value % minSliceMs(dates) === 0);
     return isMultiple ? undefined : wholeUnits(minSliceMs(dates), '');
   }
-  const wallMs = wallClockOf(epochMsOf(value), zone);
-  // In the hour that is repeated in autumn, each time of day is two instants.
-  if (wallMs % unitMs === 0 && instantAt(wallMs, zone) === epochMsOf(value)) return undefined;
-  const before = instantOf(startOfUnit(epochMsOf(value), unitMs, zone));
-  return wholeUnits(unitMs, ` (${zone}), such as ${before}`);
+  if (wallClockOf(epochMsOf(value), zone) % unitMs !== 0) {
+    const before = instantOf(startOfUnit(epochMsOf(value), unitMs, zone));
+    return wholeUnits(unitMs, ` (${zone}), such as ${before}`);
+  }
+  // Requests have the begin or the end of such a period instead.
+  const repeated = repeatedPeriodAt(epochMsOf(value), zone);
+  if (repeated === undefined) return undefined;
+  const [begin, end] = [repeated.begin, repeated.end].map((wallMs) => instantOf(instantAt(wallMs, zone)));
+  return `the clocks of ${zone} show this time twice, so requests cannot have it as a bound. Choose ${begin} or ${end}`;
 }
 
 const unitNames: readonly (readonly [unitMs: number, name: string])[] = [

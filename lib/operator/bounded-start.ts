@@ -55,6 +55,7 @@ export async function findStarts(
   const { since, until, again = false } = request;
   if (since === undefined || until === undefined) return { kind: 'left', left: [request] };
   const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each, definition.dates.zone);
+  assertExpressible(definition, parts);
   const { name } = definition;
   const completed = again ? new Map() : await findCompleted({ definition, log }, { since, until }, parts);
   const left = parts.filter((part) => !completed.has(boundedStateName(name, part)));
@@ -137,6 +138,15 @@ function partsOf({ since, until }: Bounds, each: string, zone = utcZone): readon
     from = to;
   }
   return parts;
+}
+
+/** The bounds of the period have been checked before. @throws ConfigurationError if requests cannot have another one */
+function assertExpressible({ dates }: Pick<ExportDefinition, 'dates'>, parts: readonly Bounds[]): void {
+  for (const { since } of parts) {
+    const problem = findDateProblem(dates, since);
+    if (problem !== undefined)
+      throw new ExportError('ConfigurationError', `--each: a run would begin at ${since}: ${problem}`);
+  }
 }
 
 function endOfPart(since: Instant, each: string, zone: string): Instant {

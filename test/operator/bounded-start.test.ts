@@ -141,4 +141,25 @@ describe('what a start says about bounds and slices', () => {
         '--until: must not be after 2026-11-20T12:00:00Z, which is now: later reports would never be exported',
     });
   });
+
+  it.each(['2026-10-25T00:30:00Z', '2026-10-25T01:00:00Z', '2026-10-25T01:30:00Z'])(
+    'is refused if a bound is in the hour that the clocks of the API repeat: %s',
+    async (bound) => {
+      const dates = { unitMs: 1_000, zone: 'Europe/Berlin', upperBound: '{until}' };
+      const problem =
+        'the clocks of Europe/Berlin show this time twice, so requests cannot have it as a bound. ' +
+        'Choose 2026-10-25T00:00:00Z or 2026-10-25T02:00:00Z';
+      const [from, to] = [at('2026-10-24T00:30:00Z'), at('2026-10-27T00:30:00Z')];
+      await expect(find([], { since: at(bound), until: to }, { dates })).rejects.toThrow(`--since: ${problem}`);
+      await expect(find([], { since: from, until: at(bound) }, { dates })).rejects.toThrow(`--until: ${problem}`);
+    },
+  );
+
+  it('is refused if --each results in such a bound', async () => {
+    const dates = { unitMs: 1_000, zone: 'Europe/Berlin', upperBound: '{until}' };
+    const series = { since: at('2026-10-23T00:30:00Z'), until: at('2026-10-27T01:30:00Z'), each: 'P1D' };
+    await expect(find([], series, { dates })).rejects.toThrow(
+      '--each: a run would begin at 2026-10-25T00:30:00Z: the clocks of Europe/Berlin show this time twice',
+    );
+  });
 });

@@ -219,6 +219,8 @@ describe('a Retry-After', () => {
     const { rate, record } = aProcess(minute);
     const other = aProcess(minute, record);
     await rate.holdBack(30);
+    // A shorter one does not end it.
+    await aProcess(minute, record).rate.holdBack(5);
     await other.rate.take();
     expect(other.clock.now - startedAt).toBe(30_000);
     await rate.holdBack(3_600);

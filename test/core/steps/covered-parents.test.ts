@@ -4,11 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, ExportedParents } from '../../../lib/core/model.ts';
 import type { Received, ReportService } from '../../../lib/core/ports.ts';
-import { coverLines } from '../../../lib/core/parents/coverage.ts';
-import { maxParents } from '../../../lib/core/parents/plan.ts';
+import { coverLines, storeCoverage, storeLines } from '../../../lib/core/parents/coverage.ts';
+import { maxParents, parentsPerPart } from '../../../lib/core/parents/plan.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage, anExportRequest } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, aRun, at } from '../../support/builders.ts';
 import { anExportBench, asExportTarget, completed, failed } from '../../support/export/export-bench.ts';
 import type { Script } from '../../support/export/scripted-service.ts';
 
@@ -212,6 +212,25 @@ describe('the chain of a parent', () => {
     expect(completed(end).pages).toBe(3);
     expect(begun).toEqual({ b: first });
   });
+});
+
+it('stays as it was if the parent was not walked, in whatever part of the plan it is', async () => {
+  const { store } = someExports().bench;
+  const ids = Array.from({ length: parentsPerPart + 2 }, (_, index) => `p${index}`);
+  const parts = await storeLines(
+    store,
+    'issues',
+    ids.map((id) => `${JSON.stringify({ id })}\n`),
+  );
+  const run = {
+    ...aRun({ export: 'issues', since: initial }),
+    parents: { export: 'repos', parallel: 1, parts, coverage: { overlapMs: 0, initial } },
+  };
+  const unwalked = new Set([2, parentsPerPart + 1]);
+  const digests = await storeCoverage(store, run, { reached: at('2026-11-20T00:00:00Z'), unwalked });
+  const stored = (digests ?? []).map((digest) => String(store.objects.get(`issues/_plans/${digest}.jsonl`)));
+  const covered = new Set(stored.flatMap((text) => [...text.matchAll(/"id":"(\w+)"/g)].map(([, id]) => id)));
+  expect(ids.filter((id) => !covered.has(id))).toEqual(['p1', `p${parentsPerPart}`]);
 });
 
 it('forgets the parents that are absent longest, if they are too many', () => {

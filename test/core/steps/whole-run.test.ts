@@ -9,6 +9,7 @@ import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../../../lib/core/state-machine/retry-policy.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
 import {
@@ -95,6 +96,10 @@ describe('a run from its first page to its manifest', () => {
     expect(second.name).toBe(`${bench.deps.definition.name}-${run}-3`);
     const result = completed(await bench.execute(second));
     expect(result).toMatchObject({ run, reports: 9 });
+    // Its event cannot be sent: no start has failed.
+    const failure = { Error: 'EventBridge.InternalException', Cause: 'Try again' };
+    await failRun(bench.deps, { failure, execution: executionId(second.name), startInput: second.input });
+    expect((await bench.state()).failedStart).toBeUndefined();
   });
 
   it('leaves the number of reports open if the reports of one page cannot be counted', async () => {

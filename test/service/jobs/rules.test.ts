@@ -42,15 +42,22 @@ function endingAt(moment: string, nth = 1): { crash: (at: string) => void; resta
   };
 }
 
+const tooMany = { status: 429, headers: { 'retry-after': '600' } };
+
 describe('waiting', () => {
   it('costs no request, and no consecutive wait, until the next poll is due', async () => {
-    await using jobs = await startJobs(walked, { bench: { limits: { maxConsecutiveWaits: 0 } } });
+    let throttled = 1;
+    await using jobs = await startJobs(walked, {
+      bench: { limits: { maxConsecutiveWaits: 1 } },
+      fault: ({ url }) => (url.pathname.endsWith('/results') && (throttled -= 1) >= 0 ? tooMany : undefined),
+    });
     jobs.vendor.world.waits = 20;
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
     const polls = jobs.vendor.received.filter(({ path }) => path.endsWith('/query/7f3a-1'));
     expect(polls).toHaveLength(21);
-    // Every 30 seconds, in the Wait state.
-    expect(jobs.bench.slept.filter((ms) => ms > 0)).toEqual(Array.from({ length: 21 }, () => 30_000));
+    // Every 30 seconds, in the Wait state. Then a Retry-After for the result, as the only consecutive wait.
+    const untilDone = Array.from({ length: 21 }, () => 30_000);
+    expect(jobs.bench.slept.filter((ms) => ms > 0)).toEqual([...untilDone, 600_000]);
   });
 
   it('is announced with the job, its status, and since when', async () => {

@@ -57,6 +57,9 @@ interface Execution {
   cause?: string | undefined;
 }
 
+/** No test needs more, and a run that makes no progress would continue for ever. */
+const maxExecutions = 50;
+
 const topic = 'arn:aws:sns:eu-central-1:123456789012:alarms';
 
 /** Replaces the clients of AWS until it is disposed of. */
@@ -126,6 +129,7 @@ export function simulateStack(services: readonly AService[], runtime: Runtime, a
       },
     };
     executions.set(execution.executionArn, execution);
+    if (executions.size > maxExecutions) throw new Error(`More than ${maxExecutions} executions: a run does not end`);
     return execution;
   }
 
