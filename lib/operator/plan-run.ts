@@ -4,7 +4,7 @@ import { isExportError } from '../core/errors.ts';
 import { type ExportState, emptyState, type Run } from '../core/model.ts';
 import type { Parent } from '../core/parents/plan.ts';
 import { readParents } from '../core/parents/read-parents.ts';
-import { exportedParents, type ParentOf, parentsOfRun } from '../core/parents/run-parents.ts';
+import { exportedParents, isSkipped, type ParentOf, parentsOfRun } from '../core/parents/run-parents.ts';
 import type { PageRequest, ReportReader, StoreReader } from '../core/ports.ts';
 import { noProgress, type OpenSlice, type RunProgress } from '../core/run-progress.ts';
 import { numberOf, sliceCountOf, sliceOf } from '../core/slices.ts';
@@ -162,6 +162,8 @@ async function findNextPage(
   let unlogged = 0;
   for (const { slice: ref, last } of unfinishedSlices(run, progress)) {
     const { slice, until } = ref;
+    const parent = await parentOf(ref);
+    if (isSkipped(run, parent)) continue;
     let page = last?.page ?? 0;
     let cursor = last?.nextCursor ?? null;
     while (page === 0 || cursor !== null) {
@@ -169,7 +171,6 @@ async function findNextPage(
       const stored = await store.find(pageKey(run, { ...ref, page }));
       // If only the hash of its next cursor is stored, the page is requested again.
       if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
-        const parent = await parentOf(ref);
         const ofParent = { parent: parent?.id, parentAlso: parent?.also };
         const since = parent?.since ?? ref.since;
         const next = { request, since, until, begunAt, ...ofParent, cursor, label: `page ${page}`, slice, page };

@@ -513,4 +513,20 @@ describe('the plan of a start', () => {
     });
     expect(partsIn(bench)).toEqual([]);
   });
+
+  it('requests nothing of a parent that the run skips', async () => {
+    const { issues: bench, publish } = someExports({
+      script: (request, nth) => {
+        if (request.parent === 'b') throw new ExportError('RequestRejectedError', 'no access to this one');
+        return issues(request, nth);
+      },
+    });
+    await publish(repos('a', 'b', 'c'));
+    const { runtime } = bench.deps;
+    const target = { ...asExportTarget(bench), runtime, loadReportReader: async () => reportReader };
+    expect(await planRun(target, { skipParent: ['a'] })).toMatchObject({ act: 'start', next: { parent: 'b' } });
+    failed(await bench.start());
+    expect(await planRun(target)).toMatchObject({ act: 'resume', next: { parent: 'b' } });
+    expect(await planRun(target, { skipParent: ['b'] })).toMatchObject({ act: 'resume', page: null });
+  });
 });

@@ -56,6 +56,11 @@ describe('values of reports', () => {
     await expect(read(json, '{"data": [{"id": 1', ['/id'])).rejects.toMatchObject({ name: 'ContractError' });
   });
 
+  it.each<PageSettings>([json, { format: 'xml' }, { format: 'ndjson' }, csv])(
+    'are none in a page without content, as a response with status 204 is stored: $format',
+    async (page) => expect(await read(page, '', ['/id'])).toEqual([]),
+  );
+
   it('in NDJSON are at pointers from each line', async () => {
     expect(await read({ format: 'ndjson' }, '{"id": "a"}\n\n{"id": 2}\n', ['/id'])).toEqual([['a'], ['number 2']]);
     expect(await read({ format: 'ndjson' }, '', ['/id'])).toEqual([]);

@@ -46,7 +46,6 @@ export function csvReports(delimiter = ',', columns: readonly string[], onReport
     else if (character !== '\r') field += character;
   };
   return {
-    mayBeEmpty: true,
     read(text) {
       for (const character of text) readCharacter(character);
       return problem;

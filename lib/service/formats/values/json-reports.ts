@@ -32,7 +32,7 @@ export function jsonReports(page: JsonPage, paths: readonly string[], onReport: 
       return undefined;
     },
   });
-  return { mayBeEmpty: isInLines, read: reader.read, end: () => reader.end() ?? {} };
+  return { read: reader.read, end: () => reader.end() ?? {} };
 }
 
 function valueAt(report: Found, path: string): ReportValue | undefined {

@@ -15,10 +15,14 @@ const createReportReader = (page: PageSettings): ReportReader => ({
   async read(chunks, paths) {
     const reports: ReportValues[] = [];
     const check = checkText(await textReader(page, paths, (values) => reports.push(values)));
+    let isBlank = true;
     for await (const chunk of chunks) {
+      isBlank &&= chunk.length === 0;
       const problem = check.push(chunk);
       if (problem !== undefined) throw new ExportError('ContractError', problem);
     }
+    // Such as that of a response with status 204. That it is a page was known when it was received.
+    if (isBlank) return reports;
     const content = check.end();
     if (typeof content === 'string') throw new ExportError('ContractError', content);
     return reports;
