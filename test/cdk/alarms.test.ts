@@ -159,6 +159,8 @@ describe('the alarm for missing runs', () => {
     expect(ids.map((id) => id.slice('ServicesacmeExports'.length, -'NotFresh01234567'.length))).toEqual(
       Object.keys(freshness),
     );
+    const { State } = resource(of, 'AWS::Scheduler::Schedule', 'ServicesacmeExportsdisabled').Properties;
+    expect(State).toBe('DISABLED');
   });
 });
 

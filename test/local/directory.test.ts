@@ -17,7 +17,7 @@ import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import { createSqlitePageLog } from '../support/export/directory-store.ts';
-import { aLocalExport, anExportState, aRun, at } from '../support/builders.ts';
+import { aCompletion, aLocalExport, anExportState, aRun, at } from '../support/builders.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -171,6 +171,20 @@ describe('a local deployment', () => {
       expect(await start(bounds)).toEqual({ status: 'skipped', reason });
     }
     expect(await start({})).toMatchObject({ status: 'completed' });
+  });
+
+  it('takes no reports of a service beside simulated ones, also once a bounded run was abandoned', async () => {
+    await using directory = await temporaryDirectory();
+    {
+      using log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
+      const bounds = { since: at('2026-11-20T00:00:00Z'), until: at('2026-11-20T00:01:00Z') };
+      await log.replaceState(anExportState({ export: 'a', version: 1, lastCompleted: aCompletion('x') }));
+      await log.replaceState(anExportState({ export: boundedStateName('a', bounds), version: 1 }));
+    }
+    const settings = aLocalExport({ service: { baseUrl: 'https://reports.example.com' }, export: { name: 'a' } });
+    expect(() => openLocalDeployment(optionsFor(directory.path, settings))).toThrow(
+      `${directory.path} has simulated reports (a), so none of a service are stored there`,
+    );
   });
 
   it('records a start that cannot connect, unless it is that of a bounded run', async () => {
