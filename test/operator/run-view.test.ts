@@ -6,7 +6,7 @@ import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident } from '../../lib/aws/step-functions/history.ts';
 import type { ScheduleState } from '../../lib/operator/target.ts';
 import { aRunId, at } from '../support/builders.ts';
-import { anExportBench, asExportTarget, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, type Bench, type BenchOptions, failed } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
@@ -69,6 +69,17 @@ describe('the status of an export', () => {
     bench.running.add(active.execution);
     const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), seconds: 30 };
     expect((await statusOf(bench, 1, waiting)).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
+  });
+
+  it('is failed after a start that has begun no run, once no run is in progress', async () => {
+    const { bench } = aBench();
+    const { run } = failed(await bench.start());
+    const state = await bench.state();
+    const failedStart = { error: 'ConfigurationError', message: 'no', at: at('2026-11-20T02:10:00Z') };
+    await bench.log.replaceState({ ...state, version: state.version + 1, failedStart });
+    expect(await statusOf(bench)).toMatchObject({ run, state: 'failed', lastFailure: failedStart, failedStart });
+    bench.running.add(state.active?.execution ?? '');
+    expect(await statusOf(bench)).toMatchObject({ run, state: 'running', failedStart });
   });
 
   it('names the parent of a slice that is set aside: of the settings, or without them, of the plan', async () => {
