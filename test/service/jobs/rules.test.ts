@@ -620,12 +620,17 @@ describe('the files of a result', () => {
     expect(jobs.bench.events.map(({ event }) => event)).not.toContain('service-asked-to-wait');
   });
 
-  it('are not requested from a host that is not listed, or by a redirect', async () => {
-    const onOtherHost = (api: Description): Description => ({
-      ...api,
-      job: api.job && { ...api.job, result: api.job.result && { ...api.job.result, hosts: ['files.example.com'] } },
+  it.each<[string, (host: string) => string]>([
+    ['that is not listed', () => 'files.example.com'],
+    ['whose name ends as a listed one, within a label', (host) => `*.${host.slice(2)}`],
+  ])('are not requested from a host %s', async (_, listedFor) => {
+    const withHosts = ({ hosts: [host = ''] = [], ...result }: NonNullable<Job['result']>) => ({
+      ...result,
+      hosts: [listedFor(host)],
     });
-    await using jobs = await startJobs(withFiles, { change: onOtherHost });
+    await using jobs = await startJobs(withFiles, {
+      change: (api) => ({ ...api, job: api.job?.result && { ...api.job, result: withHosts(api.job.result) } }),
+    });
     expect(failed(await jobs.bench.start())).toMatchObject({
       error: 'ConfigurationError',
       message: expect.stringContaining('which api.job.result.hosts does not list'),
