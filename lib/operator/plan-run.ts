@@ -156,14 +156,13 @@ export interface NextPage extends PageRequest {
  */
 async function findNextPage(
   store: Pick<PlanDependencies['store'], 'find'>,
-  { run, progress, parentOf }: PlannedRun,
+  planned: PlannedRun,
 ): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
+  const { run } = planned;
   const { request, startedAt: begunAt } = run;
   let unlogged = 0;
-  for (const { slice: ref, last } of unfinishedSlices(run, progress)) {
+  for await (const { slice: ref, last, parent } of walkedSlices(planned)) {
     const { slice, until } = ref;
-    const parent = await parentOf(ref);
-    if (isSkipped(run, parent)) continue;
     let page = last?.page ?? 0;
     let cursor = last?.nextCursor ?? null;
     while (page === 0 || cursor !== null) {
@@ -181,6 +180,14 @@ async function findNextPage(
     }
   }
   return { next: undefined, unlogged };
+}
+
+/** The unfinished slices with their parents, without those that the run skips. */
+async function* walkedSlices({ run, progress, parentOf }: PlannedRun) {
+  for (const each of unfinishedSlices(run, progress)) {
+    const parent = await parentOf(each.slice);
+    if (!isSkipped(run, parent)) yield { ...each, parent };
+  }
 }
 
 function* unfinishedSlices(run: Run, { open, begun }: RunProgress): Generator<OpenSlice> {

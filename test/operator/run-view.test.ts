@@ -6,7 +6,13 @@ import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident } from '../../lib/aws/step-functions/history.ts';
 import type { ScheduleState } from '../../lib/operator/target.ts';
 import { aRunId, at } from '../support/builders.ts';
-import { anExportBench, asExportTarget, type Bench, type BenchOptions, failed } from '../support/export/export-bench.ts';
+import {
+  anExportBench,
+  asExportTarget,
+  type Bench,
+  type BenchOptions,
+  failed,
+} from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
