@@ -130,10 +130,14 @@ describe('report-exporter plan --request', () => {
       notes: [
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
-        expect.stringMatching(/^nothing is at next.at \(\/paging\/next\), .* earlier --since .*, check next.at /),
-        expect.stringMatching(/^a page without reports may lack \/events, .*a --since after the newest report$/),
+        expect.stringMatching(/^nothing is at next.at \(\/paging\/next\), .*\. Try a smaller size, .*, check next.at /),
+        expect.stringMatching(/^a page without reports may lack \/events, .*\. The documentation of the API may show such a page: /),
       ],
     });
+    await using empty = await startRawServer(rawResponse({ headers, body: '{"events":[],"paging":{"next":null}}' }));
+    expect(notesIn((await planned(empty, { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } })).stdout)).toContain(
+      'the first page has no reports, so its list and the next page were not seen',
+    );
   });
 
   it('says of {since-1} what it says of {since}', async () => {

@@ -1,10 +1,10 @@
 /** Advice for a person who describes an API: what the description cannot tell apart, and which condition would. */
 
 import { toPrintable } from '../../core/sanitize.ts';
-import { type Description, selectingRequests } from '../../service/api/description.ts';
+import { type Description, hasSince, selectingRequests } from '../../service/api/description.ts';
 import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
-import { uses, usesBound } from '../../service/api/request.ts';
+import { uses } from '../../service/api/request.ts';
 import type { ExportTarget } from '../target.ts';
 import type { SeenPage, SeenPages } from './requests.ts';
 
@@ -13,15 +13,16 @@ export function notesOn(
   seen: SeenPages,
 ): readonly string[] {
   const [first] = seen.pages;
-  const hasSince = selectingRequests(api).some((each) => usesBound(each, 'since') || uses(each, 'filter'));
+  const isFiltered = selectsByTime(api);
   const notes: readonly (string | false | undefined)[] = [
-    !hasSince && 'no request has {since}: every run exports everything',
+    !isFiltered && 'no request has {since}: every run exports everything',
     definition.dates.upperBound === undefined &&
       'slices and runs with an upper bound are not possible: requests have none',
-    hasSince &&
+    isFiltered &&
       definition.dates.zone === undefined &&
       'dates.zone is not set: requests begin 12 hours earlier and end 14 hours later, and reports come twice. Slices and runs with an upper bound need it',
-    first?.page.reports === 0 && 'the first page has no reports: try an earlier --since',
+    first?.page.reports === 0 &&
+      `the first page has no reports${isFiltered ? ': try an earlier --since' : ', so its list and the next page were not seen'}`,
     noteOnEnd(api, seen),
     noteOnSamePage(seen.pages),
     noteOnParameters(api, seen.pages),
@@ -32,6 +33,10 @@ export function notesOn(
   ];
   return notes.filter((note) => typeof note === 'string').map(toPrintable);
 }
+
+/** Whether `--since` changes what is requested. The whole filter has the lower bound, too. */
+const selectsByTime = (api: Description): boolean =>
+  hasSince(api) || selectingRequests(api).some((request) => uses(request, 'filter'));
 
 const noteOnSamePage = ([, second]: readonly SeenPage[]): string | false =>
   second?.equalPages === 2 && 'page 2 has the same reports as page 1: the service may ignore the cursor. Check next.to';
@@ -49,14 +54,16 @@ function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]
 }
 
 /** A `next` that names a wrong place ends a run at its first page. */
-function noteOnEnd({ next }: Description, { pages, last }: SeenPages): string | undefined {
+function noteOnEnd(api: Description, { pages, last }: SeenPages): string | undefined {
   const [first] = pages;
   const doubt = first?.hints.doubtfulEnd ?? last?.hints.doubtfulEnd;
   if (doubt !== undefined || first?.page.next.cursor !== null || first.page.reports === 0) return doubt;
+  const { next } = api;
   if (kindOf(next).sends === 'nothing') return undefined;
+  const trial = selectsByTime(api) ? 'an earlier --since or a smaller size' : 'a smaller size';
   const at = 'at' in next ? `next.at (${next.at})` : 'next';
   return (
-    `nothing is at ${at}, so the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found. If the ` +
+    `nothing is at ${at}, so the first page is the last one. Try ${trial}, to see that the next page is found. If the ` +
     `period has more reports than the page, check ${at}`
   );
 }
@@ -81,7 +88,8 @@ const noteOnColumns = ({ page }: Description): string | false =>
   'any text counts as the first page of the first run, as one without rows: set page.columns to the first row';
 
 /** On a night without reports, the list may be missing. Nothing has to be said once such a page has been seen. */
-function noteOnQuietNight({ page, when }: Description, { pages, last, proof }: SeenPages): string | undefined {
+function noteOnQuietNight(api: Description, { pages, last, proof }: SeenPages): string | undefined {
+  const { page, when } = api;
   const list = listPath(page);
   const wasSeen =
     (proof?.quiet ?? 'not seen') !== 'not seen' || [...pages, last].some((each) => each?.page.reports === 0);
@@ -89,8 +97,8 @@ function noteOnQuietNight({ page, when }: Description, { pages, last, proof }: S
   if (proof?.rejection !== undefined)
     return `a page without reports was not seen, as an empty interval was rejected: ${proof.rejection}`;
   const place = list === '' ? 'its list' : list;
-  return (
-    `a page without reports may lack ${place}, and would be refused: the run would fail on the first night without reports. To see such a page, ` +
-    'use plan --request with a --since after the newest report'
-  );
+  const remedy = selectsByTime(api)
+    ? 'To see such a page, use plan --request with a --since after the newest report'
+    : 'The documentation of the API may show such a page: if the list is missing, set when.empty';
+  return `a page without reports may lack ${place}, and would be refused: the run would fail on the first night without reports. ${remedy}`;
 }
