@@ -177,7 +177,8 @@ function nextStep(
   return [resumeAdvice(name, json), ...(isOfParent ? [skip] : [])];
 }
 
-const outages: ReadonlySet<string> = new Set<ErrorName>([
+/** Errors that say nothing about the settings. */
+export const outages: ReadonlySet<string> = new Set<ErrorName>([
   'ServiceUnavailableError',
   'ServiceUnreachableError',
   'ServiceThrottledError',

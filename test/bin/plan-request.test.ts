@@ -131,13 +131,15 @@ describe('report-exporter plan --request', () => {
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
         expect.stringMatching(/^nothing is at next.at \(\/paging\/next\), .*\. Try a smaller size, .*, check next.at /),
-        expect.stringMatching(/^a page without reports may lack \/events, .*\. The documentation of the API may show such a page: /),
+        expect.stringMatching(
+          /^a page without reports may lack \/events, .*\. The documentation of the API may show such a page: /,
+        ),
       ],
     });
     await using empty = await startRawServer(rawResponse({ headers, body: '{"events":[],"paging":{"next":null}}' }));
-    expect(notesIn((await planned(empty, { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } })).stdout)).toContain(
-      'the first page has no reports, so its list and the next page were not seen',
-    );
+    expect(
+      notesIn((await planned(empty, { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } })).stdout),
+    ).toContain('the first page has no reports, so its list and the next page were not seen');
   });
 
   it('says of {since-1} what it says of {since}', async () => {
@@ -246,6 +248,19 @@ describe('report-exporter plan --request', () => {
       expect.stringMatching(
         /an empty interval was rejected: .* 404 .*set when\.empty to {"status": 404, "at": "PATH", "is": "VALUE"}.*No events found/,
       ),
+    ]);
+  });
+
+  it('keeps its other notes if the service is too busy for an empty interval', async () => {
+    const busy = { error: { code: 'BUSY' } };
+    await using server = await startApi((target) => ({ ...twoPages(target), paging: { next_page: 'b' } }), busy);
+    const when = { throttled: { at: '/error/code', is: 'BUSY' } };
+    const { status, stdout } = await planned(server, { ...api, next: { ...api.next, at: '/next' }, when });
+    expect(status).toBe(0);
+    expect(notesIn(stdout)).toEqual([
+      expect.stringContaining('nothing is at next.at (/next), so the run would end here'),
+      expect.stringMatching(/^an empty interval was not tried, .* too many requests\. .* Run plan --request again/),
+      expect.stringContaining('a page without reports may lack /events'),
     ]);
   });
 
