@@ -184,7 +184,7 @@ export function openDirectory(
   if (settings !== undefined) assertNoProblems(problems);
   if (!hasFile)
     problems.push(
-      `${file} does not exist. Run local again with the options of the first run, which writes it; or name the settings file with --settings`,
+      `${file} does not exist. If the runs were started with --settings, add it. Otherwise run local again with the options of the first run, which writes the file`,
     );
   /** An export that only has a state, as far as that says what it is. */
   const settingsOfOther = (name: string, source: string | null): ConfiguredExport => {

@@ -80,6 +80,18 @@ describe('a new project', () => {
     expect(scripts.start).toBe('report-exporter local --settings report-exporter.json --all');
   });
 
+  it.each([[[]], [['--api']]])(
+    'has no start without the settings, which runs with --settings do not copy: %j',
+    async (words) => {
+      const project = join(await aDirectory(), 'exports');
+      await init(project, ...words);
+      const readme = await readFile(join(project, 'README.md'), 'utf8');
+      const starts = readme.match(/report-exporter (start|local)\b.*/g) ?? [];
+      expect(starts).not.toEqual([]);
+      expect(starts.filter((command) => !/ --(stack|settings) /.test(command))).toEqual([]);
+    },
+  );
+
   it.each(['.gitignore', 'package.json'])('does not overwrite %s, and then writes nothing', async (file) => {
     const project = await aDirectory();
     await writeFile(join(project, file), 'mine');
