@@ -143,6 +143,15 @@ const corrected: ReadonlySet<string> = new Set<ErrorName>([
 /** Whether a start fails again with this error, until a person has changed something. */
 export const needsCorrection = (error: string): boolean => corrected.has(error);
 
+const outages: ReadonlySet<string> = new Set<ErrorName>([
+  'ServiceUnavailableError',
+  'ServiceUnreachableError',
+  'ServiceThrottledError',
+]);
+
+/** Whether the error passes, and says nothing about the settings. */
+export const isOutage = (error: string): boolean => outages.has(error);
+
 /** Display categories in the order of an overview; the first match wins. */
 export const categories = [
   'unreadable',

@@ -3,7 +3,7 @@
  * status.
  */
 
-import { type ErrorName, errorNames } from '../core/errors.ts';
+import { errorNames } from '../core/errors.ts';
 import type { ExportDefinition, RunEnd } from '../core/model.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import { stepNames } from '../core/state-machine/definition.ts';
@@ -13,7 +13,7 @@ import { exitStatuses } from './context.ts';
 import { missingCounts, plural, sliceCounts, totals } from './output/format.ts';
 import type { ObservedRun } from './output/progress.ts';
 import type { Style, TextStyle } from './output/terminal.ts';
-import { needsCorrection } from './run-view.ts';
+import { isOutage, needsCorrection } from './run-view.ts';
 
 /** `not-started`: an interruption kept the export from being started. It may have an unfinished run. */
 type StartOutcome = RunEnd | { readonly status: 'not-started' };
@@ -177,19 +177,12 @@ function nextStep(
   return [resumeAdvice(name, json), ...(isOfParent ? [skip] : [])];
 }
 
-/** Errors that say nothing about the settings. */
-export const outages: ReadonlySet<string> = new Set<ErrorName>([
-  'ServiceUnavailableError',
-  'ServiceUnreachableError',
-  'ServiceThrottledError',
-]);
-
 /** Resuming alone helps after few errors: another attempt was made for those that pass. */
 function resumeAdvice(error: string, json: RunJson): string {
   const isOnlySlice = json.slices === undefined && (error === 'CursorRejectedError' || error === 'RepeatedCursorError');
   const resumes = json.pages === 0 || isOnlySlice ? '' : `: the run resumes ${placeIn(json)}`;
   if (needsCorrection(error)) return `Correct this, then run again${resumes}.`;
-  if (outages.has(error)) return `Run again once the service responds${resumes}.`;
+  if (isOutage(error)) return `Run again once the service responds${resumes}.`;
   if (!(errorNames as readonly string[]).includes(error)) return `Run again${resumes}.`;
   return `Run again${resumes}. If it fails in the same way, see docs/runbook.md#${error.toLowerCase()} of the package.`;
 }

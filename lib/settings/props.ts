@@ -1490,7 +1490,7 @@ export interface ApiNextCountProps {
   /**
    * The number that the first request sends.
    *
-   * @default 1
+   * @default - 1; of an offset, 0
    */
   readonly first?: number | undefined;
   /**

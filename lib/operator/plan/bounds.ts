@@ -8,7 +8,7 @@ import type { ParentOf } from '../../core/parents/run-parents.ts';
 import type { ReportService, Runtime } from '../../core/ports.ts';
 import { needsProofOfBounds, proveBounds } from '../../core/steps/upper-bound.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { outages } from '../start-end.ts';
+import { isOutage } from '../run-view.ts';
 import type { ExportTarget } from '../target.ts';
 
 export interface BoundsProof {
@@ -89,7 +89,7 @@ export async function planProof(
       return { quiet, note: `slices and runs with an upper bound would fail: ${error.message}` };
     if (isExportError(error, 'ContractError'))
       return { quiet: 'refused', note: `a run without reports would fail: ${error.message}` };
-    if (isExportError(error) && outages.has(error.name))
+    if (isExportError(error) && isOutage(error.name))
       return {
         quiet,
         note: `an empty interval was not tried, as it failed: ${error.message}. Run plan --request again`,

@@ -22,6 +22,7 @@ import { type ConditionPart, partsOf, statusesOf, valuesOf } from '../../../lib/
 import { queryOf, sendOf, tokenUrlOf } from '../../../lib/service/api/auth/kinds.ts';
 import { fillText } from '../../../lib/service/api/auth/secret.ts';
 import type { Api } from '../../../lib/service/api/description.ts';
+import { firstOf } from '../../../lib/service/api/next/count.ts';
 import { countsReports, mediaTypesOf, reportsIn, statusesOfPages } from '../../../lib/service/api/page.ts';
 
 type KeyOf<Kinds> = Kinds extends unknown ? keyof Kinds : never;
@@ -281,8 +282,7 @@ function cursorAt(api: Api, position: number): PageValue {
 
 function positionOf(api: Api, cursor: PageValue, all: readonly Report[], pageSize: number): number {
   if (api.next.from === 'count') {
-    const { first, step } = api.next;
-    return (Number(cursor) - first) * (step === 'reports' ? 1 : pageSize);
+    return (Number(cursor) - firstOf(api.next)) * (api.next.step === 'reports' ? 1 : pageSize);
   }
   if (api.next.from === 'report') {
     const index = all.findIndex(({ id }) => id === cursor);

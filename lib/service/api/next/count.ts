@@ -6,7 +6,7 @@
  *     {"from": "count", "to": {"query": "page"}, "total": "/total"}
  *
  *     X-Total-Count: 5
- *     {"from": "count", "to": {"query": "offset"}, "first": 0, "step": "reports", "total": {"header": "X-Total-Count"}}
+ *     {"from": "count", "to": {"query": "offset"}, "step": "reports", "total": {"header": "X-Total-Count"}}
  *
  *     {"from": "count", "to": {"query": "page"}, "proof": "twice", "by": "/id"}
  *
@@ -30,14 +30,11 @@ import { countedTarget, fromField, placeOf, writeAt } from './target.ts';
 export const countSchema = object({
   from: fromField('count'),
   to: countedTarget,
-  first: field(
-    'The number that the first request sends.',
-    z._default(
-      z
-        .int('must be a whole number')
-        .check(z.minimum(0, 'must not be negative'), z.maximum(1_000_000, 'must be at most 1000000')),
-      1,
-    ),
+  first: optionalField(
+    'The number that the first request sends. Without it, 1; of an offset, 0.',
+    z
+      .int('must be a whole number')
+      .check(z.minimum(0, 'must not be negative'), z.maximum(1_000_000, 'must be at most 1000000')),
   ),
   step: field(
     'What each further request adds to it: `reports`, for an offset, is how many the page had.',
@@ -68,6 +65,9 @@ export const countSchema = object({
 type Counted = z.infer<typeof countSchema>;
 type WithTotal = Counted & { readonly total: NonNullable<Counted['total']> };
 
+export const firstOf = ({ first, step }: Pick<Counted, 'first' | 'step'>): number =>
+  first ?? (step === 'reports' ? 0 : 1);
+
 const hasTotal = (next: Counted): next is WithTotal => next.total !== undefined;
 
 export const countKind: NextKind<Counted> = {
@@ -85,7 +85,7 @@ export const countKind: NextKind<Counted> = {
     if (!hasTotal(next)) return readInPass(page, api);
     const total = totalOf(page, next);
     const count = page.isEmpty ? 0 : (page.reports ?? 0);
-    const before = isFirst ? { position: next.first, received: 0, total, size: count } : progressOf(sent);
+    const before = isFirst ? { position: firstOf(next), received: 0, total, size: count } : progressOf(sent);
     const received = before.received + count;
     const { step, confirm } = next;
     const problem = findProblem(before, { count, received, total });
@@ -101,7 +101,7 @@ export const countKind: NextKind<Counted> = {
   },
   // The first request has a number, too.
   write: (parts, cursor, { next }) => {
-    const position = cursor === null ? next.first : Number.parseInt(cursor, 10);
+    const position = cursor === null ? firstOf(next) : Number.parseInt(cursor, 10);
     return writeAt(parts, placeOf(next), placeOf(next).body === undefined ? String(position) : position);
   },
 };
@@ -111,7 +111,7 @@ function readInPass(page: PageFacts, { next, last }: Described<Counted>): Next {
   if (isLastBy(last ?? { reports: 0 }, page)) return lastPage;
   const count = page.isEmpty ? 0 : (page.reports ?? 0);
   if (count === 0) throw new InvalidPage(`it has no reports, but is not the last page by ${JSON.stringify(last)}`);
-  const position = page.isFirst ? next.first : Number(page.sent);
+  const position = page.isFirst ? firstOf(next) : Number(page.sent);
   return { kind: 'page', cursor: asCursor(String(position + (next.step === 'reports' ? count : next.step))) };
 }
 
@@ -231,10 +231,13 @@ function findProblem(before: Progress, { count, received, total }: Counts): stri
     : `it has ${count} reports, but page 1 has ${before.size}, and only the last page may have fewer`;
 }
 
-/** A first number that is too high skips page 1, and one that is too low may have it twice. */
-function adviceOnFirst(before: Progress, { received, total }: Counts, { first, step }: Counted): string {
-  const isOffByPage = total === before.total && received !== total && Math.abs(total - received) <= before.size;
-  return step === 1 && isOffByPage ? `. If every run ends here, check next.first, which is ${first}` : '';
+/** A first number that is too high skips reports, and one that is too low may have page 1 twice. */
+function adviceOnFirst(before: Progress, { received, total }: Counts, next: Counted): string {
+  const first = firstOf(next);
+  const missing = total - received;
+  const isOffByPage = missing !== 0 && Math.abs(missing) <= before.size;
+  const isFirst = next.step === 1 ? isOffByPage : first > 0 && missing === first;
+  return total === before.total && isFirst ? `. If every run ends here, check next.first, which is ${first}` : '';
 }
 
 /** 0 if `when.empty` holds, and there is no total. */
