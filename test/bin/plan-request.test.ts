@@ -97,6 +97,19 @@ describe('report-exporter plan --request', () => {
     expect(requested).toEqual([...pages, ...pages]);
   });
 
+  it.each([
+    ['/no', 'next.by: report 1 of page 1 has no text or number at /no, so every run would fail'],
+    ['/group', 'next.by: report 3 of page 1 has the ID of an earlier one, so every run would fail'],
+    [['/group', '/id'], undefined],
+  ])('says that next.by identifies no report: %j', async (by, problem) => {
+    const events = [1, 2, 3].map((id) => ({ id, group: id % 2 }));
+    await using server = await startApi((target) => ({ events: target.endsWith('page=1') ? events : [] }));
+    const next = { from: 'count', to: { query: 'page' }, proof: 'twice', by };
+    const { stdout } = await planned(server, { ...api, next });
+    const found = notesIn(stdout).filter((note) => note.startsWith('next.by'));
+    expect(found).toEqual(problem === undefined ? [] : [`${problem}. Name what identifies each report`]);
+  });
+
   it('shows that a response without a page has ended the pages', async () => {
     await using server = await startRawServer((socket, { target }) => {
       const headers = { 'content-type': 'application/json' };

@@ -15,7 +15,7 @@
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
 import { asCursor, type PageEntry, type Pass } from '../model.ts';
-import type { ReportValues, StepDependencies } from '../ports.ts';
+import type { ReportValue, ReportValues, StepDependencies } from '../ports.ts';
 import { chainNoun, numberOf } from '../slices.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
 import { capitalize } from '../sanitize.ts';
@@ -117,8 +117,12 @@ async function readReports(
   }
 }
 
+/** Whether the value is an ID, or a part of one. */
+export const hasId = (value: ReportValues[number]): value is ReportValue =>
+  (value?.type === 'string' || value?.type === 'number') && value.text !== '';
+
 function textOf(value: ReportValues[number], path: string, place: string): string {
-  if ((value?.type === 'string' || value?.type === 'number') && value.text !== '') return value.text;
+  if (hasId(value)) return value.text;
   throw new ExportError(
     'ContractError',
     `There is no text or number at ${path} (next.by) in ${place}, so it has no ID, and no two passes can be compared. ` +

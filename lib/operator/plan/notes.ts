@@ -23,6 +23,7 @@ export function notesOn(
       'dates.zone is not set: requests begin 12 hours earlier and end 14 hours later, and reports come twice. Slices and runs with an upper bound need it',
     first?.page.reports === 0 &&
       `the first page has no reports${isFiltered ? ': try an earlier --since' : ', so its list and the next page were not seen'}`,
+    seen.idProblem,
     noteOnEnd(api, seen),
     noteOnSamePage(seen.pages),
     noteOnParameters(api, seen.pages),

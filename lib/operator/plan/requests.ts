@@ -2,10 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { ExportError } from '../../core/errors.ts';
-import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
+import { createRootCheck, describeRoot, expectedRoot, type RootCheck } from '../../core/document-root.ts';
 import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
 import type { ParentOf } from '../../core/parents/run-parents.ts';
-import type { PageHints, PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
+import type { PageHints, PageRequest, ReceivedPage, ReportService, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/memory-record.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -19,6 +19,7 @@ import type { ExportTarget, DeployedService } from '../target.ts';
 import { apiOfPlannedRequest } from './job.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
+import { findIdProblem } from './ids.ts';
 import { firstParents } from '../../core/parents/gone-parents.ts';
 import { countEqualPages, maxEqualPages } from '../../core/steps/repeated-cursors.ts';
 
@@ -97,6 +98,8 @@ export interface SeenPages {
   readonly last: SeenPage | undefined;
   /** undefined: nothing was asked. */
   readonly proof: BoundsProof | undefined;
+  /** Why `next.by` identifies no report. */
+  readonly idProblem: string | undefined;
 }
 
 interface WalkOptions {
@@ -130,16 +133,16 @@ export async function requestPages(
   const parents = followingParents(first, parentOf, notify);
   const probe = async (asked: PageRequest) => {
     const request = (found.unanswered = plannedRequest(service, asked));
-    const digest = createHash('sha256');
-    const onChunk = (chunk: Uint8Array) => digest.update(chunk);
-    const probed = await probePage(client, asked, roots, { runtime, notify, onChunk });
+    const keepsBody = definition.provedBy !== undefined && sum.pages === 0;
+    const probed = await probeBody(client, asked, roots, { runtime, notify, keepsBody });
     found.unanswered = undefined;
-    return { asked, request, ...probed, sha256: digest.digest('hex') };
+    return { asked, request, ...probed };
   };
   let last: SeenPage | undefined;
   let newest: SeenPage | undefined;
   let sum = zeroTotals;
   let firstReports: string | undefined;
+  let idProblem: string | undefined;
   let previous: Parameters<typeof countEqualPages>[1];
   const requestAfter = async (asked: PageRequest, cursor: PageRequest['cursor']): Promise<PageRequest | undefined> => {
     if (!toEnd && pages.length === shownPages) return undefined;
@@ -147,7 +150,7 @@ export async function requestPages(
     return toEnd ? undefined : await parents.next();
   };
   for (let next: PageRequest | undefined = first; next !== undefined;) {
-    const { asked, request, received, bytes: size, sha256 } = await probeExisting(next, probe, parents);
+    const { asked, request, received, bytes: size, body, sha256 } = await probeExisting(next, probe, parents);
     if (received.kind === 'end') {
       found.end = { request, status: received.status };
       last = newest;
@@ -167,13 +170,37 @@ export async function requestPages(
       pages.push(seen);
       shown.push(page);
     } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
-    if (sum.pages === 1 && page.reports !== 0) firstReports = received.reportsDigest;
+    if (sum.pages === 1 && page.reports !== 0) {
+      firstReports = received.reportsDigest;
+      idProblem = await findIdProblem(target, body);
+    }
     if (cursor === null) last = seen;
     else assertAdvances(sum.pages, seen);
     next = await requestAfter(asked, cursor);
   }
   const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
-  return { pages, last, proof };
+  return { pages, last, proof, idProblem };
+}
+
+/** Probes a page. `sha256` and `body` are those of the last response, the one that is no longer waited for. */
+async function probeBody(
+  client: ReportService,
+  asked: PageRequest,
+  roots: RootCheck,
+  { keepsBody, ...waits }: Pick<WalkOptions, 'runtime' | 'notify'> & { readonly keepsBody: boolean },
+) {
+  let body: Uint8Array[] = [];
+  let digest = createHash('sha256');
+  const onBody = () => {
+    body = [];
+    digest = createHash('sha256');
+    return (chunk: Uint8Array) => {
+      digest.update(chunk);
+      if (keepsBody) body.push(chunk);
+    };
+  };
+  const probed = await probePage(client, asked, roots, { ...waits, onBody });
+  return { ...probed, body, sha256: digest.digest('hex') };
 }
 
 /** Probes a page, or if its parent is gone, that of the next parent. */

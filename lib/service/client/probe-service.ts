@@ -71,8 +71,8 @@ const maxWaitSeconds = 60;
 interface Waits {
   readonly runtime: Pick<Runtime, 'sleep'>;
   readonly notify: (text: string) => void;
-  /** Called with the body, whose bytes are not kept. */
-  readonly onChunk?: ((chunk: Uint8Array) => void) | undefined;
+  /** Called for each response, and what it returns with each chunk of the body, whose bytes are not kept. */
+  readonly onBody?: (() => (chunk: Uint8Array) => void) | undefined;
 }
 
 /**
@@ -84,11 +84,11 @@ export async function probePage(
   service: ReportService,
   request: PageRequest,
   roots: RootCheck,
-  { runtime, notify, onChunk }: Waits,
+  { runtime, notify, onBody }: Waits,
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      return await requestPage(service, request, roots, onChunk);
+      return await requestPage(service, request, roots, onBody?.());
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
@@ -100,7 +100,12 @@ export async function probePage(
   }
 }
 
-async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, onChunk: Waits['onChunk']) {
+async function requestPage(
+  service: ReportService,
+  request: PageRequest,
+  roots: RootCheck,
+  onChunk: ((chunk: Uint8Array) => void) | undefined,
+) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.

@@ -1,0 +1,29 @@
+/** Whether `next.by` identifies the reports of a page. Two passes of a run compare these IDs. */
+
+import { hasId } from '../../core/steps/passes.ts';
+import type { ExportTarget } from '../target.ts';
+
+/** Why the reports of page 1 cannot be told apart. undefined: they can, or nothing compares them. */
+export async function findIdProblem(
+  { definition: { provedBy: paths }, service: { api } }: Pick<ExportTarget, 'definition' | 'service'>,
+  body: readonly Uint8Array[],
+): Promise<string | undefined> {
+  if (paths === undefined) return undefined;
+  // Libraries take time to load, and few exports need them.
+  const { pageReaderOf } = await import('../../service/formats/values/report-reader.ts');
+  const chunks = async function* () {
+    yield* body;
+  };
+  const reports = (await pageReaderOf(api)?.read(chunks(), paths)) ?? [];
+  const known = new Set<string>();
+  const advice = 'so every run would fail. Name what identifies each report';
+  for (const [index, values] of reports.entries()) {
+    const report = `next.by: report ${index + 1} of page 1 has`;
+    const missing = values.findIndex((value) => !hasId(value));
+    if (missing >= 0) return `${report} no text or number at ${paths[missing] ?? ''}, ${advice}`;
+    const id = JSON.stringify(values.map((value) => value?.text));
+    if (known.has(id)) return `${report} the ID of an earlier one, ${advice}`;
+    known.add(id);
+  }
+  return undefined;
+}
