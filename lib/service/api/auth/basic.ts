@@ -28,7 +28,10 @@ export const basicKind: AuthKind<z.infer<typeof basicSchema>> = {
         return [secretField(secret, 'user'), secretField(secret, 'password', { mayBeEmpty: true })];
       const pair = wholeSecret(secret, secretName);
       const colon = pair.indexOf(':');
-      if (colon < 0) throw new SecretProblem('must be a user and a password: user:password');
+      if (colon < 0)
+        throw new SecretProblem(
+          'must be a user and a password: user:password. If the vendor gives only a key, it is usually the user, without a password: set KEY:',
+        );
       return [pair.slice(0, colon), pair.slice(colon + 1)];
     }
   },

@@ -17,7 +17,7 @@
 
 import type * as z from 'zod/mini';
 import { field, object } from '../../../core/schema/fields.ts';
-import { isInReport, pathSchema } from '../paths.ts';
+import { isInReport, listPath, pathSchema } from '../paths.ts';
 import { reportsIn } from '../page.ts';
 import { vendorAdvice } from '../request.ts';
 import { readWithLast } from './agreement.ts';
@@ -50,7 +50,9 @@ export const bodyKind: NextKind<z.infer<typeof bodySchema>> = {
       [
         ['next', 'at'],
         isInside && reports !== undefined,
-        `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
+        page.format === 'json' && listPath(page) === ''
+          ? 'is in a report, as the whole page is their list. Look at the headers of a response: next.from is link or header if one has the next page, otherwise report or count'
+          : `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
       ],
     ];
   },

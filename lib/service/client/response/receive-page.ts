@@ -142,10 +142,10 @@ function rootOf(context: ErrorContext, { page }: Description, content: PageConte
 async function assertContentType(
   context: ErrorContext,
   response: Response,
-  { page }: Description,
+  api: Description,
   { sleep, createGunzip }: Pick<PageOptions, 'sleep' | 'createGunzip'>,
 ): Promise<void> {
-  const problem = problemOfContentType(context, response.headers, page);
+  const problem = problemOfContentType(context, response.headers, api);
   if (problem === undefined) return;
   const beginning = await readBeginning(context, response, { sleep, createGunzip });
   const excerpt = excerptOfText(context, response.headers, beginning);

@@ -5,7 +5,8 @@ import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../../core/errors.ts';
 import type { Instant } from '../../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../../core/timestamps.ts';
-import { countsReports, mediaTypesOf, type PageSettings } from '../../api/page.ts';
+import type { Description } from '../../api/description.ts';
+import { countsReports, mediaTypesOf } from '../../api/page.ts';
 import { isCursorOfVendor } from '../../api/next/header.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, failure, type ErrorContext } from '../errors.ts';
@@ -35,14 +36,22 @@ export function assertNoLateNext(
 }
 
 /** Why a page cannot have this content type, or, if it is text, this charset. undefined: it can. */
-export function problemOfContentType(context: ErrorContext, headers: Headers, page: PageSettings): string | undefined {
+export function problemOfContentType(
+  context: ErrorContext,
+  headers: Headers,
+  { page, pagination }: Pick<Description, 'page' | 'pagination'>,
+): string | undefined {
   const types = mediaTypesOf(page);
   const isText = countsReports(page);
   const { essence = '', params } = mediaType(headers['content-type']) ?? {};
   const charset = params?.get('charset') ?? 'utf-8';
   if (types.length === 0 || (types.includes(essence) && (!isText || namesUtf8.test(charset)))) return undefined;
   const expected = `${types.join(' or ')}${isText ? ' in UTF-8' : ''}`;
-  return `content type ${quote(context, contentTypeIn(headers['content-type']))} instead of ${expected}`;
+  const problem = `content type ${quote(context, contentTypeIn(headers['content-type']))} instead of ${expected}`;
+  const mayBePage = pagination !== undefined && !['', 'text/html', ...types].includes(essence);
+  return mayBePage
+    ? `${problem}. If this is a page, add ${presentable(essence, context.keys, 100)} to page.types`
+    : problem;
 }
 
 /**
