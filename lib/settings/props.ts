@@ -952,7 +952,7 @@ export interface ApiRequestProps {
    */
   readonly method?: 'GET' | 'POST' | null | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   * The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.
    *
    * @example '/api/v1/logs'
    */
@@ -1040,7 +1040,7 @@ export interface CreateProps {
    */
   readonly method?: 'GET' | 'POST' | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   * The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.
    *
    * @example '/api/v1/logs'
    */
@@ -1081,7 +1081,7 @@ export interface PollProps {
    */
   readonly method?: 'GET' | 'POST' | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   * The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.
    *
    * @example '/api/v1/logs'
    */
@@ -1154,7 +1154,7 @@ export interface RequestProps {
    */
   readonly method?: 'GET' | 'POST' | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   * The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.
    *
    * @example '/api/v1/logs'
    */
@@ -1244,7 +1244,7 @@ export interface RequestProps {
    */
   readonly method?: 'GET' | 'POST' | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   * The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.
    *
    * @example '/api/v1/logs'
    */
@@ -1602,7 +1602,7 @@ export interface ApiNextRequestProps {
    */
   readonly method?: 'GET' | 'POST' | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request.
+   * The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.
    *
    * @example '/api/v1/logs'
    */
@@ -1773,7 +1773,7 @@ export interface ConditionThrottledProps {
    */
   readonly status?: number | readonly number[] | undefined;
   /**
-   * Where the response says how long: a path or a header, with seconds or a date.
+   * Where the response says how long: a path or a header, with seconds, a date, or seconds since 1970.
    *
    * @default - `Retry-After`, or a delay that grows
    * @example '/retry_after'
@@ -1781,10 +1781,10 @@ export interface ConditionThrottledProps {
   readonly wait?: WaitProps | undefined;
 }
 
-/** Where the response says how long: a path or a header, with seconds or a date. */
+/** Where the response says how long: a path or a header, with seconds, a date, or seconds since 1970. */
 export type WaitProps = string | WaitHeaderProps;
 
-/** Where the response says how long: a path or a header, with seconds or a date. */
+/** Where the response says how long: a path or a header, with seconds, a date, or seconds since 1970. */
 export interface WaitHeaderProps {
   /**
    * The name of the header.

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS report (
 def identity(report):
     """What identifies a report, among those of its parent. Replace `id` by the attribute, field or column in your reports.
 
-    Numbers in JSON are text here. Without names of columns, a row of CSV is a list.
+    An element of XML is `report.findtext("{namespace}id")`. Numbers in JSON are text here. Without names of columns, a row of CSV is a list.
     """
     return report.get("id") if hasattr(report, "get") else None
 

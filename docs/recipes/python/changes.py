@@ -46,7 +46,7 @@ def request_of(source, run):
     if api.get("full") is not True:
         sys.exit(f"Run {run['run']} has the reports since a time, so the others are not removed. Use catch_up.py.")
     if api["pagination"] == "counted":
-        sys.exit(f"The pages of run {run['run']} were counted, so it may lack reports. Nothing is said to be removed.")
+        sys.exit(f"The pages of run {run['run']} were counted, so it may lack reports. Use catch_up.py.")
     return head["source"], head["filter"], api["requestSha256"]
 
 

@@ -150,9 +150,13 @@ function requestFieldsWith(own: RegExp) {
     .check(validEntries(problemOfRequestHeader));
   return {
     method: optionalField('The method. Without it, `GET`.', z.enum(['GET', 'POST'], 'must be GET or POST')),
-    path: optionalField('The path, after that of `baseUrl`. A query in it is sent with every request.', path, {
-      example: '/api/v1/logs',
-    }),
+    path: optionalField(
+      'The path, after that of `baseUrl`. Its query is sent with every request, and may repeat a parameter.',
+      path,
+      {
+        example: '/api/v1/logs',
+      },
+    ),
     query: optionalField('The query, by name. A parameter whose placeholder has no value is left out.', parameters, {
       example: { since: '{since}', until: '{until}', limit: '{size}' },
     }),

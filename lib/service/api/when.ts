@@ -18,7 +18,7 @@ import { countsReports, type PageSettings, statusesOfPages } from './page.ts';
 import { isBelowRoot, jsonPath, listPath, placeSchema, problemOfPath, xmlPath } from './paths.ts';
 
 const wait = optionalField(
-  'Where the response says how long: a path or a header, with seconds or a date. Without it, `Retry-After`, or a delay that grows.',
+  'Where the response says how long: a path or a header, with seconds, a date, or seconds since 1970. Without it, `Retry-After`, or a delay that grows.',
   placeSchema('X-RateLimit-Reset'),
   { example: '/retry_after' },
 );

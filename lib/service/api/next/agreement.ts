@@ -34,7 +34,7 @@ export function readWithLast(found: Found, page: PageFacts, api: Described<WithE
   throw new InvalidPage(
     answer === 'silent'
       ? `it has no ${found.what}, and nothing says whether it is the last page (${describe(last)})${remedyFor(found, page, api)}`
-      : `it has no ${found.what}, but is not the last page (${describe(last)})`,
+      : `it has no ${found.what}, but is not the last page (${describe(last)}). Check next.at and last`,
   );
 }
 
