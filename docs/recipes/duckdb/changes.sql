@@ -32,9 +32,9 @@ FROM read_json(
   columns = {run: 'VARCHAR', source: 'VARCHAR', filter: 'JSON', api: 'JSON'}
 )
 JOIN next USING (run);
-SELECT error('Run ' || run || ' has the reports since a time, so the others are not removed') AS problem
+SELECT error('Run ' || run || ' has the reports since a time, so the others are not removed. Use python/catch_up.py') AS problem
 FROM described WHERE (api ->> 'full') IS DISTINCT FROM 'true';
-SELECT error('The pages of run ' || run || ' were counted, so it may lack reports. Nothing is said to be removed') AS problem
+SELECT error('The pages of run ' || run || ' were counted, so it may lack reports. Use python/catch_up.py') AS problem
 FROM described WHERE api ->> 'pagination' = 'counted';
 SELECT error(
   'The request of run ' || run || ' is not that of the run before it. What it does not select is not removed. Drop the '
