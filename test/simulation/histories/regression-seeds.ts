@@ -154,4 +154,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a pass of counted pages confirmed itself, as its slice had no restart left while others got on',
   },
+  {
+    seed: '543043',
+    pages: 12,
+    defect: 'an invariant was too strict: a run stopped at another slice while it requested a report job',
+  },
 ];

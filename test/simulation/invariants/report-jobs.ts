@@ -38,6 +38,8 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
   const recorded = new Set<string>();
   /** The newest status that no condition names, by execution and job. */
   const unnamed = new Map<string, { readonly process: Process; readonly at: number }>();
+  /** The processes that have stopped their run at such a status, which aborts what their other slices request. */
+  const stopped = new Set<string>();
   const add = (counts: Map<string, number>, { id }: Process) => counts.set(id, (counts.get(id) ?? 0) + 1);
   const keyOf = ({ payload }: Process, { id, process }: ReportJob) => `${payload.execution} ${process.id} ${id}`;
 
@@ -57,7 +59,8 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         const created = observed.service.jobs?.all().some((each) => each.process.id === other.id) ?? false;
         // Its write may have taken a while: its request is sent after it.
         const isEarly = maxClockErrorMs === 0 && world.time.now() - Date.parse(before.createdAt) < creationMs;
-        return isEarly || (created && !isDisturbed(other)) ? undefined : 'the answer may be lost';
+        const hasAnswer = created && !isDisturbed(other) && !stopped.has(other.id);
+        return isEarly || hasAnswer ? undefined : 'the answer may be lost';
       }
       case 'waiting':
       case 'done':
@@ -112,6 +115,7 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         }
       },
       onUnnamed(process, job) {
+        stopped.add(process.id);
         // The state machine has the result of the first process of an invocation.
         const isSecond = process.id.endsWith("'");
         if (!isSecond) unnamed.set(keyOf(process, job), { process, at: world.time.now() });
