@@ -240,6 +240,16 @@ describe('report-exporter plan --request', () => {
     expect(doctor.stdout).toContain(warning);
   });
 
+  it('warns of no next.at on a page without reports, which may say what others say', async () => {
+    await using server = await startApi(() => ({
+      events: [],
+      next_token: 'b',
+      total_count: 7,
+      paging: { next: null },
+    }));
+    expect(notesIn((await planned(server)).stdout)).toEqual(['the first page has no reports: try an earlier --since']);
+  });
+
   it('names dates.zone, without which an empty interval is none', async () => {
     await using server = await startApi(twoPages);
     const dates = { form: 'yyyy-MM-dd HH:mm' };

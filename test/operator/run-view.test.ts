@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { storeLines } from '../../lib/core/parents/coverage.ts';
+import { asRunId } from '../../lib/core/model.ts';
 import { findRun, readExport } from '../../lib/operator/run-view.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident } from '../../lib/aws/step-functions/history.ts';
@@ -11,6 +12,7 @@ import {
   asExportTarget,
   type Bench,
   type BenchOptions,
+  completed,
   failed,
 } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
@@ -135,7 +137,7 @@ describe('the status of an export', () => {
       bench.advance(60_000);
       return await bench.start({ since: minute(from), until: minute(to), ...more });
     };
-    await start(2, 3);
+    const first = completed(await start(2, 3));
     await start(2, 3, { again: true });
     fails.add(minute(1));
     await start(1, 2);
@@ -160,6 +162,12 @@ describe('the status of an export', () => {
       const found = await findRun(deployed, id);
       expect(found).toMatchObject({ run, state, since, until, bounded: true });
     }
+    bench.store.objects.delete(first.manifest ?? '');
+    expect(await findRun(deployed, asRunId(first.run))).toMatchObject({ state: 'damaged', since: minute(2) });
+    // The last one that completed, not the last period.
+    fails.clear();
+    await start(1, 2);
+    expect((await statusOf(bench)).bounded.newest).toMatchObject({ since: minute(1) });
   });
 });
 
