@@ -179,7 +179,7 @@ async function* checkService(
     service: 'check that the service can be reached from here; docs/runbook.md of the package explains each error',
   };
   // First: it may exchange the refresh token, and then its access token is used from here.
-  const isProbed = probeFromFunction !== undefined && !hasJob(target);
+  const isProbed = probeFromFunction !== undefined && definition.job === undefined;
   if (isProbed) yield ['function', await checkFunction(probeFromFunction.probe(period))];
   let check: keyof typeof remedies = 'network';
   try {
@@ -190,7 +190,7 @@ async function* checkService(
     check = 'service';
     const parent = await firstParentOf(target);
     if (typeof parent === 'string') return yield [check, notTested(parent)];
-    if (hasJob(target)) return yield [check, noJobCreated];
+    if (definition.job !== undefined) return yield [check, jobOutcome(definition.job)];
     const result = await probeService({ definition, parent, service: client, log, runtime, notify }, period);
     yield ['key', ok(`accepted (${credentialsText(service)})`)];
     yield ['service', pageOutcome(`${service.address} returned`, result, '')];
@@ -219,11 +219,23 @@ async function firstParentOf({
 const notTested = (reason: string): Outcome =>
   warning(`no page was requested: ${reason}`, 'complete a run of the export of the parents, then run doctor again');
 
+/** State transitions of a poll on AWS: the function, the choice of the next action, and the wait. */
+const transitionsPerPoll = 3;
+const dollarsPerTransition = 25 / 1_000_000;
+
 /** A page would need a job, which may cost something, and may be one of few that the vendor allows. */
-const noJobCreated = warning(
-  'nothing was requested: each chain of a run begins with a report job',
-  'to create one and see its result: plan --request --create-job',
-);
+function jobOutcome({ poll }: NonNullable<ExportTarget['definition']['job']>): Outcome {
+  const polls = poll === undefined ? 0 : 3_600_000 / poll.everyMs;
+  const dollars = (polls * transitionsPerPoll * dollarsPerTransition).toFixed(3);
+  const waiting =
+    polls === 0
+      ? ''
+      : `; an hour of waiting has ${plural(Math.ceil(polls), 'poll')}, which cost $${dollars} of state transitions on AWS`;
+  return warning(
+    `nothing was requested: each chain of a run begins with a report job${waiting}`,
+    'to create one and see its result: plan --request --create-job',
+  );
+}
 
 async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
   try {

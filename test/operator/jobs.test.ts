@@ -125,13 +125,13 @@ it('a plan requests the result of the job that the run waits for', async () => {
   expect(jobs.vendor.created()).toBe(1);
 });
 
-it('doctor creates no job, and says how to create one', async () => {
+it('doctor creates no job, and says what waiting costs', async () => {
   await using jobs = await startJobs(vendor);
   const lines: string[] = [];
   const options = { version: '1', program: 'x', runtime: jobs.bench.deps.runtime, notify: () => {} };
   const all = { name: 'a test', option: '', open: async () => targetOf(jobs) } as unknown as Target;
   for await (const finding of runHealthChecks(all, 'rows', options)) lines.push(JSON.stringify(finding));
-  expect(lines.join('\n')).toContain('plan --request --create-job');
+  expect(lines.join('\n')).toContain('an hour of waiting has 120 polls, which cost $0.009 of state transitions on AWS');
   expect(jobs.vendor.received).toEqual([]);
 });
 
