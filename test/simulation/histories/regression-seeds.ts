@@ -159,4 +159,14 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: a run stopped at another slice while it requested a report job',
   },
+  {
+    seed: '270000822',
+    pages: 12,
+    defect: 'an invariant was too strict: a bounded run reported hours later that its job had stayed in the queue',
+  },
+  {
+    seed: '270002420',
+    pages: 12,
+    defect: 'an invariant was too strict: a page that had been repaired was damaged again',
+  },
 ];

@@ -145,9 +145,9 @@ const isRefusedBoundedRun = ({ input, error, cause = '' }: SimulatedExecution): 
 
 /**
  * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the
- * first report has repaired the run. The executions before may have been stopped, so the first report may be late. Each
- * of several damaged pages of a run is reported after the repair of the one before it. A report of a whole run names no
- * page.
+ * first such report has repaired the run. The executions before may have been stopped, so the first report may be late.
+ * Each of several damaged pages of a run is reported after the repair of the one before it, and so is a page that was
+ * damaged again. A report of a whole run names no page.
  */
 function isReportOfDamage(
   { error, cause = '', startedAt }: SimulatedExecution,
@@ -155,22 +155,22 @@ function isReportOfDamage(
   damagedKeys: readonly string[],
 ): boolean {
   if (error !== 'PageConflictError') return false;
-  return damagedKeys.some((key) => {
-    const run = /\/run=([^/]+)\//.exec(key)?.[1] ?? key;
-    const damaged = cause.includes(key) ? key : run;
-    const first = all.find((each) => each.error === error && each.cause?.includes(damaged) === true);
-    return cause.includes(damaged) && first?.endedAt !== undefined && startedAt < first.endedAt + maxRepairDelayMs;
-  });
+  const isDamage = damagedKeys.some(
+    (key) => cause.includes(key) || cause.includes(/\/run=([^/]+)\//.exec(key)?.[1] ?? key),
+  );
+  const first = all.find((each) => each.error === error && each.cause === cause);
+  return isDamage && first?.endedAt !== undefined && startedAt < first.endedAt + maxRepairDelayMs;
 }
 
 /**
  * Whether the execution is the first one to report that pages of a slice repeat, or that a bounded run, which may have
- * waited for its next start for hours, has a cursor that has expired or a report job that has failed. The cursor may
+ * waited for its next start for hours, has a cursor that has expired or a report job without a result. The cursor may
  * have been logged, and the job created, during the faults; the next start begins the slice again.
  */
 function isFirstReportOfOldRequest(execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean {
   const { error, cause = '', input } = execution;
-  const hasFailedJob = error === 'RequestRejectedError' && cause.includes(' is over without a result: ');
+  const hasFailedJob =
+    error === 'RequestRejectedError' && /Report job [^ ]+ (is over without|has the status)/.test(cause);
   const isOld =
     error === 'RepeatedCursorError' || (isBounded(input) && (error === 'CursorRejectedError' || hasFailedJob));
   return isOld && all.find((each) => each.cause === cause) === execution;
