@@ -99,7 +99,7 @@ export function parseLogEntry(
 
 /** The metadata of a page. @throws Error that says why it is not as it was written */
 export function parsePageMetadata(value: unknown, checksum: unknown): PageMetadata {
-  assertEqual(checksum, checksumOf(value));
+  assertChecksum(checksum, checksumOf(value));
   return validated(metadataSchema, value);
 }
 
@@ -119,11 +119,11 @@ export const maxDocumentBytes = 65_536;
 /** @throws Error if the checksum or the schema does not match */
 function parseRecord<Value>(schema: z.ZodMiniType<Value>, { json, checksum }: StoredRecord): Value {
   if (typeof json !== 'string') throw new Error('it has no JSON');
-  assertEqual(checksum, hash('sha256', json));
+  assertChecksum(checksum, hash('sha256', json));
   return validated(schema, JSON.parse(json));
 }
 
-function assertEqual(checksum: unknown, expected: string): void {
+function assertChecksum(checksum: unknown, expected: string): void {
   if (typeof checksum !== 'string') throw new Error('it has no checksum');
   if (checksum !== expected) throw new Error('its checksum does not match, so it was edited');
 }

@@ -3,7 +3,7 @@
 import { hasId } from '../../core/steps/passes.ts';
 import type { ExportTarget } from '../target.ts';
 
-/** Why the reports of page 1 cannot be told apart. undefined: they can, or nothing compares them. */
+/** Why the IDs of page 1 do not identify its reports. Undefined: they do, or nothing compares them. */
 export async function findIdProblem(
   { definition: { provedBy: paths }, service: { api } }: Pick<ExportTarget, 'definition' | 'service'>,
   body: readonly Uint8Array[],
