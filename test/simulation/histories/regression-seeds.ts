@@ -169,4 +169,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: a page that had been repaired was damaged again',
   },
+  {
+    seed: '280000605',
+    pages: 12,
+    defect: 'a chain waited for a request for a report job that a clock three hours fast had recorded',
+  },
 ];

@@ -41,7 +41,7 @@ export function nextStep(recorded: JobRecord | undefined, facts: JobFacts): JobD
     case 'creating':
       return afterRequest(record, facts);
     case 'waiting':
-      return pollAt !== undefined && isAhead(pollAt, facts)
+      return pollAt !== undefined && isAhead(epochMsOf(pollAt), facts.now, maxPollWaitMs)
         ? { kind: 'wait', until: pollAt }
         : { kind: 'poll', record, id };
     case 'done':
@@ -53,14 +53,14 @@ export function nextStep(recorded: JobRecord | undefined, facts: JobFacts): JobD
   }
 }
 
-/** A time that is farther ahead was written by a wrong clock. Polling too early costs a request. */
-const isAhead = (pollAt: Instant, { now }: Pick<JobFacts, 'now'>): boolean =>
-  now < epochMsOf(pollAt) && epochMsOf(pollAt) <= now + maxPollWaitMs;
+/** Whether a recorded time is still to come. One that is farther ahead than `maxMs` was written by a wrong clock. */
+const isAhead = (time: number, now: number, maxMs: number): boolean => now < time && time <= now + maxMs;
 
 /** The request that creates the job had no response, or another process is sending it. */
 function afterRequest({ createdAt, unanswered, execution }: JobRecord, facts: JobFacts): JobDecision {
   const until = epochMsOf(createdAt) + creationMs;
-  if (facts.now < until) return { kind: 'wait', until: instantOf(until) };
+  // The clock that wrote it may have been fast by up to `creationMs`.
+  if (isAhead(until, facts.now, 2 * creationMs)) return { kind: 'wait', until: instantOf(until) };
   if (unanswered < maxUnanswered) return { kind: 'create', unanswered };
   return execution === facts.execution ? { kind: 'fail', message: noAnswer } : { kind: 'create', unanswered: 0 };
 }
