@@ -9,7 +9,7 @@
 import { minUploadBytesPerSecond } from '../settings/deployed-settings.ts';
 import { renewsSecret } from '../service/api/auth/kinds.ts';
 import { requestDates } from '../service/api/description.ts';
-import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
+import { type ExportSettings, maxInlineWaitSeconds, type ServiceSettings } from '../settings/settings.ts';
 import { maxParallel } from '../core/slices.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
 import { maxPollMs } from '../core/slots/page-slots.ts';
@@ -42,10 +42,7 @@ export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 const minExecutionTimeoutSeconds = 7 * 86_400;
 
 type ServiceLimits = Pick<ServiceSettings, 'auth' | 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>;
-type ExportLimits = Pick<
-  ExportSettings,
-  'api' | 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices' | 'parents'
->;
+type ExportLimits = Pick<ExportSettings, 'api' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices' | 'parents'>;
 
 export interface FunctionLimitsInput {
   readonly service: ServiceLimits;
@@ -89,8 +86,7 @@ function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], paral
   const slotWaitSeconds = maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
   // A refresh token: wait for another process, read the newest secret, exchange it, and store the result.
   const tokenSeconds = renewsSecret(service) ? 120 : 0;
-  const fetchSeconds =
-    tokenSeconds + slotWaitSeconds + Math.ceil((totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);
+  const fetchSeconds = tokenSeconds + slotWaitSeconds + Math.ceil(totalTimeout / 1_000) + maxInlineWaitSeconds;
   return {
     pages,
     pageMebibytes,
@@ -113,7 +109,7 @@ export function findLimitProblems(service: ServiceLimits, settings: ExportLimits
   if (seconds > maxTimeoutSeconds) {
     problems.push(
       `${subject} may take ${seconds} s (${fetchSeconds} s to fetch, ${storeSeconds} s to store), but a Lambda function may run for ` +
-        `${maxTimeoutSeconds} s: lower ${remedy}maxInlineWait, or the service's totalTimeout or maxPageBytes`,
+        `${maxTimeoutSeconds} s: lower ${remedy}the service's totalTimeout or maxPageBytes`,
     );
   }
   if (storageMebibytes > maxEphemeralStorageMebibytes) {

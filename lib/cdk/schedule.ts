@@ -78,10 +78,7 @@ function createSchedule(
     scheduleGroup: group,
     description: `Starts export ${name}`,
     schedule: ScheduleExpression.expression(settings.expression, TimeZone.of(settings.timeZone)),
-    timeWindow:
-      settings.flexibleWindow === undefined
-        ? TimeWindow.off()
-        : TimeWindow.flexible(Duration.millis(settings.flexibleWindow)),
+    timeWindow: TimeWindow.off(),
     enabled: settings.enabled,
     target: new StepFunctionsStartExecution(target, {
       // Otherwise each target would create its own.

@@ -660,12 +660,6 @@ export interface ExportProps {
    */
   readonly maxCursorRestarts?: number | undefined;
   /**
-   * The longest Retry-After that the function itself waits for. An ISO 8601 duration.
-   *
-   * @default 'PT20S'
-   */
-  readonly maxInlineWait?: string | undefined;
-  /**
    * The longest Retry-After that a run waits for, at most P30D. An ISO 8601 duration.
    *
    * @default 'PT6H'
@@ -838,13 +832,6 @@ export interface ScheduleProps {
    * @example 'Europe/Berlin'
    */
   readonly timeZone?: string | undefined;
-  /**
-   * How much later a run may start, in whole minutes from PT1M to P1D. An ISO 8601 duration.
-   *
-   * @default - runs start on time
-   * @example 'PT15M'
-   */
-  readonly flexibleWindow?: string | undefined;
   /**
    * Whether the schedule starts runs.
    *

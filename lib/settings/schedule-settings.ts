@@ -3,7 +3,7 @@
 import * as z from 'zod/mini';
 import { isTimeZoneName } from '../core/time/time-zones.ts';
 import { durationSchema } from '../core/timestamps.ts';
-import { field, flag, object, optionalField, text } from '../core/schema/fields.ts';
+import { field, flag, object, text } from '../core/schema/fields.ts';
 
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
@@ -38,13 +38,6 @@ export const scheduleSettingsSchema = object({
       'UTC',
     ),
     { example: 'Europe/Berlin' },
-  ),
-  flexibleWindow: optionalField(
-    'How much later a run may start, in whole minutes from PT1M to P1D. Without it, runs start on time.',
-    durationSchema.check(
-      z.refine((ms) => ms >= minuteMs && ms <= dayMs && ms % minuteMs === 0, 'must be whole minutes, from PT1M to P1D'),
-    ),
-    { example: 'PT15M' },
   ),
   enabled: field('Whether the schedule starts runs.', z._default(flag(), true)),
   // `none` by default: an alarm that is on for no reason is soon ignored, and no right age is known.

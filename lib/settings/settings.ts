@@ -318,10 +318,6 @@ const exportFields = {
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
     { unit: 'restarts' },
   ),
-  maxInlineWait: field(
-    'The longest Retry-After that the function itself waits for.',
-    z.prefault(durationSchema, 'PT20S'),
-  ),
   maxRetryAfter: field(
     'The longest Retry-After that a run waits for, at most P30D.',
     z.prefault(durationSchema.check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')), 'PT6H'),
@@ -622,6 +618,9 @@ export function exportDefinition(
   };
 }
 
+/** A Retry-After of up to so many seconds is waited out by the function itself. */
+export const maxInlineWaitSeconds = 20;
+
 const limitsOf = (settings: ExportSettings): ExportDefinition['limits'] => ({
   maxPages: settings.maxPages,
   maxEmptyPages: settings.maxEmptyPages,
@@ -629,7 +628,7 @@ const limitsOf = (settings: ExportSettings): ExportDefinition['limits'] => ({
   pagesPerInvocation: settings.pagesPerInvocation,
   // The second pass is no restart.
   maxCursorRestarts: settings.maxCursorRestarts + (provedBy(settings.api.next) === undefined ? 0 : 1),
-  maxInlineWaitSeconds: settings.maxInlineWait / 1_000,
+  maxInlineWaitSeconds,
   maxRetryAfterSeconds: settings.maxRetryAfter / 1_000,
   goneAtMostPercent: settings.parents?.gone?.atMost ?? goneAtMostPercent,
   maxConsecutiveWaits: settings.maxConsecutiveWaits,

@@ -32,7 +32,7 @@ const settingsIn = (folder: string | undefined) =>
 const hashes = (assets: ReadonlyMap<string, string>) => [...assets.values()].map((folder) => folder.split('asset.')[1]);
 
 const exports = [
-  { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 'PT5S', schedule: aSchedule() },
+  { name: 'nightly', filter: { types: ['daily', null] }, maxRetryAfter: 'PT5H', schedule: aSchedule() },
   { name: 'manual' },
 ];
 const objects = { compression: 'gzip' } as const;
@@ -57,8 +57,8 @@ describe('the code of a function', () => {
           version: 1,
           service,
           exports: [
-            { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 5_000 },
-            { name: 'manual', filter: {}, maxInlineWait: 20_000 },
+            { name: 'nightly', filter: { types: ['daily', null] }, maxRetryAfter: 5 * 3_600_000 },
+            { name: 'manual', filter: {}, maxRetryAfter: 6 * 3_600_000 },
           ],
           compression: 'gzip',
         });
@@ -78,7 +78,7 @@ describe('the code of a function', () => {
 
   it('has the same hash in every synthesis, and another with other settings', () => {
     expect(hashes(assetsOf(written))).toEqual(hashes(assets));
-    const changed = assetsOf({ ...written, exports: [{ ...exports[0], maxInlineWait: 'PT6S' }, exports[1]] });
+    const changed = assetsOf({ ...written, exports: [{ ...exports[0], maxRetryAfter: 'PT4H' }, exports[1]] });
     for (const hash of hashes(changed)) expect(hashes(assets)).not.toContain(hash);
     // The functions do not read the schedule.
     const rescheduled = [{ ...exports[0], schedule: aSchedule({ expression: 'cron(0 3 * * ? *)' }) }, exports[1]];

@@ -13,30 +13,27 @@ const sliced = { filterUntil: 'date.lt' };
 const auth = { kind: 'none' } as const;
 const several = { pagesPerInvocation: 2 };
 const ofParents = { parents: { values: ['open', 'closed'] } };
-const patient = { maxInlineWait: 240_000 };
 const waiting = { maxRetryAfter: 30 * day * 1_000 };
 
-/** A request takes at most a minute, and a page of one megabyte a minute and a second to be stored. */
+/** A request takes at most a minute and a wait of 20 s, a page of one megabyte a minute and a second to be stored. */
 it.each<[string, { MiB?: number; service?: object; exports?: object[] }, number, number, number]>([
-  ['a small page', {}, 121, 512, 7],
-  ['a large page', { MiB: 2_000 }, 220, 2_256, 7],
-  ['a slow request', { service: { totalTimeout: 120_000 } }, 181, 512, 7],
-  ['waits in the function', { exports: [patient] }, 361, 512, 7],
-  ['waits for a slot', { service: { maxConcurrentPages: 2 } }, 131, 512, 7],
-  ['waits in the state machine', { exports: [waiting] }, 121, 512, 37],
+  ['a small page', {}, 141, 512, 7],
+  ['a large page', { MiB: 2_000 }, 240, 2_256, 7],
+  ['a slow request', { service: { totalTimeout: 120_000 } }, 201, 512, 7],
+  ['waits for a slot', { service: { maxConcurrentPages: 2 } }, 151, 512, 7],
+  ['waits in the state machine', { exports: [waiting] }, 141, 512, 37],
   ['several pages per invocation', { exports: [several] }, 900, 512, 7],
   ['the slices of a bounded run', { MiB: 100, service: sliced }, 900, 16 * 100 + 256, 7],
   ['the parents of a run', { MiB: 100, exports: [ofParents] }, 900, 16 * 100 + 256, 7],
   ['several pages per slice', { MiB: 100, service: sliced, exports: [several] }, 900, 16 * 2 * 100 + 256, 7],
   ['slices as large as Lambda allows', { MiB: 1_000, service: sliced, exports: [several] }, 900, 10_240, 7],
-  ['each export of the service', { MiB: 1_000, exports: [patient, waiting, several] }, 900, 2_256, 37],
+  ['each export of the service', { MiB: 1_000, exports: [waiting, several] }, 900, 2_256, 37],
 ])('%s: the timeout and the storage of ExportPage, and the timeout of the execution', (_, input, ...expected) => {
   const { MiB = 1, service = {}, exports = [{}] } = input;
   const limits = functionLimits({
     service: { auth, totalTimeout: 60_000, maxPageBytes: MiB * mebibyte, ...service },
     exports: exports.map((each) => ({
       api: reportExportService(service),
-      maxInlineWait: 0,
       maxRetryAfter: 0,
       pagesPerInvocation: 1,
       slices: { parallel: 1 },

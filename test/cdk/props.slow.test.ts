@@ -53,7 +53,7 @@ const encryptedBucket = (key: string) => ({
 });
 
 const runbookUrl = 'https://wiki.example.com/runbook';
-const exports = [{ name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M', enabled: false }) }];
+const exports = [{ name: 'nightly', schedule: aSchedule({ enabled: false }) }];
 
 /** Settings that do not exclude each other are together, because each template takes a second. */
 const effects: Readonly<Record<string, Effect>> = {
@@ -79,10 +79,7 @@ const effects: Readonly<Record<string, Effect>> = {
         AlarmActions: [topicArn],
         AlarmDescription: expect.stringMatching(/https:\/\/wiki\.example\.com\/runbook#\w+$/),
       },
-      'Scheduler::Schedule': {
-        State: 'DISABLED',
-        FlexibleTimeWindow: { Mode: 'FLEXIBLE', MaximumWindowInMinutes: 15 },
-      },
+      'Scheduler::Schedule': { State: 'DISABLED' },
     },
   },
   'a key for everything that is stored': {

@@ -79,7 +79,7 @@ describe('the state machine', () => {
     expect(readVersioned(metadata)).toMatchObject({
       service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
       exports: [
-        { name: 'nightly', filter, maxInlineWait: 20_000, schedule: { ...schedule, freshness: 26 * 3_600_000 } },
+        { name: 'nightly', filter, maxEmptyPages: 1_000, schedule: { ...schedule, freshness: 26 * 3_600_000 } },
         { name: 'monthly', schedule: { ...schedule, enabled: false, freshness: 'none' } },
         { name: 'manual', size: 5 },
       ],

@@ -132,12 +132,12 @@ describe('a local deployment', () => {
   ])('knows of %s that a %s run is in progress in each of its executions', async (name, _, bounds, inProgress) => {
     await using directory = await temporaryDirectory();
     // After the wait, it continues in another execution.
-    const faults = onPage(2, throttled('9'));
+    const faults = onPage(2, throttled('21'));
     const reports = inMemoryReports(someReports(5));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
     const settings = aLocalExport({
       service: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' },
-      export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
+      export: { name, size: 2, iterationsPerExecution: 2 },
     });
     const readStates = async () => {
       await using deployment = openLocalDeployment(optionsFor(directory.path, settings));

@@ -101,7 +101,7 @@ function echoingFaults(text: string): Readonly<Record<string, Fault>> {
     'a body of 401': rejection(401),
     'a body of 403 that is truncated': combineFaults(rejection(403), { disconnect: { at: 40, by: 'close' } }),
     'a body of 410': rejection(410),
-    'a body of 429': combineFaults(rejection(429), { headers: { 'retry-after': '1' } }),
+    'a body of 429': combineFaults(rejection(429), { headers: { 'retry-after': '21' } }),
     'a body of 500': rejection(500),
     'a page that is truncated': combineFaults({ headers }, truncated(20)),
     'a redirect': combineFaults(errorResponse(302), {
@@ -145,7 +145,7 @@ async function deploy(place: Place): Promise<Deployment> {
       });
   const settings = {
     service: { baseUrl: service.baseUrl, ...place },
-    exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
+    exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0 }],
   };
   const restarted = (): Functions => {
     const functions = deployedFunctions(aws, settings);
@@ -378,7 +378,7 @@ describe('refresh tokens', () => {
     Object.fromEntries([clientSecret, ...server.issued(), ...server.exchanged].map((token) => [token, token]));
   const settingsWith = ({ url }: TokenServer) => ({
     service: { baseUrl: url, api: describedWithTokens(url) },
-    exports: [{ name: 'reports', maxInlineWait: 'PT0S' }],
+    exports: [{ name: 'reports' }],
   });
   const outage = (response: ServerResponse, form: URLSearchParams) =>
     response.writeHead(500, { 'content-type': 'text/plain' }).end(`${form.toString()} failed`);

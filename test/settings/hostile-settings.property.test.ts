@@ -54,7 +54,7 @@ const anExport = {
   format: 'XML',
   size: 10,
   maxPages: 1_000,
-  maxInlineWait: 'PT5S',
+  maxRetryAfter: 'PT1H',
 };
 
 /** The parsed settings with each duration converted back to ISO 8601. */

@@ -22,7 +22,6 @@ const keyArn = (digit: string) =>
 const schedule = {
   expression: 'cron(0 4 * * ? *)',
   timeZone: 'Europe/Berlin',
-  flexibleWindow: 'PT15M',
   freshness: 'PT26H',
 };
 const service = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };

@@ -33,7 +33,7 @@ describe('a deployed export of a failing service', () => {
 
   it('retries transient errors by their names, and waits out a long Retry-After in the state machine', async () => {
     await using service = await openService(7, {
-      faults: combineScripts(onPage(2, errorResponse(503)), onPage(3, malformedXml), onPage(4, throttled('3'))),
+      faults: combineScripts(onPage(2, errorResponse(503)), onPage(3, malformedXml), onPage(4, throttled('21'))),
     });
 
     const end = await runExecution(deployed.stateMachineOf('outage'));

@@ -24,7 +24,7 @@ export const prefix = `${bucketPrefix}${serviceName}/`;
 /** The settings of each export by name. The default is two reports per page. */
 const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
   forbidden: {},
-  outage: { maxInlineWait: 'PT1S' },
+  outage: {},
   python: { since: { overlap: 'P1D' } },
   duckdb: { since: { overlap: 'P1D' } },
   copied: { since: { overlap: 'P1D' } },

@@ -36,8 +36,8 @@ const everything = someSettings({
     securityGroupIds: ['sg-0abc1234'],
   },
   exports: [
-    { name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M' }), filter: { type: 'daily' }, size: 5 },
-    { name: 'hourly', since: { lookbackWindow: 'P1D' }, maxPages: 10, maxInlineWait: 'PT5S' },
+    { name: 'nightly', schedule: aSchedule(), filter: { type: 'daily' }, size: 5 },
+    { name: 'hourly', since: { lookbackWindow: 'P1D' }, maxPages: 10 },
   ],
 });
 
@@ -106,7 +106,6 @@ describe('arbitrary deployment settings', () => {
       size: 0,
       maxPages: 0,
       since: 1,
-      maxInlineWait: 1,
       maxRetryAfter: 1,
     };
     const exports = Array.from({ length: 14 }, () => ({ ...invalid, ...Object.fromEntries(Array(50).entries()) }));

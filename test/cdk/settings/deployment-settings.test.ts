@@ -39,7 +39,7 @@ describe('the settings of a deployment', () => {
           name: 'a',
           prefix: 'a/',
           service: { baseUrl, totalTimeout: 240_000, memoryMebibytes: 512 },
-          exports: [{ name: 'a', since: {}, filter: {}, maxInlineWait: 20_000 }],
+          exports: [{ name: 'a', since: {}, filter: {}, maxEmptyPages: 1_000 }],
         },
       ],
     });
@@ -94,13 +94,14 @@ describe('the settings of a construct', () => {
         'compression: must be gzip',
       ),
     );
-    const exports = [{ name: 'a' }, { name: 'b', size: 11 }, { name: 'B', maxInlineWait: 'PT15M' }];
-    expect(parse({ name: 'A', exports })).toThrow(
+    const exports = [{ name: 'a' }, { name: 'b', size: 11 }, { name: 'B' }];
+    const slow = { ...service, totalTimeout: 'PT14M' };
+    expect(parse({ name: 'A', service: slow, exports })).toThrow(
       lines(
         'name: the name must be 1 to 30',
         'exports\\[2\\].name: is too similar',
         'exports\\[1\\].size: must be 1 to 10',
-        'exports\\[2\\]: one page may take',
+        'exports\\[0\\]: one page may take',
       ),
     );
     expect(parse({})).toThrow('Stack/Reports exports: must be a list');
@@ -127,9 +128,9 @@ describe('a settings file', () => {
     ]);
     write({ exports: [{ name: 'a', size: 11 }] });
     expect(problemsOf(file)).toEqual([`${file}:11 exports[0].size: must be 1 to 10, unless the service has api`]);
-    write({ exports: [{ name: 'a', maxInlineWait: 'PT15M' }] });
+    write({ service: { ...service, totalTimeout: 'PT14M' } });
     expect(problemsOf(file)).toEqual([
-      expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s \(.*\), but a Lambda/),
+      expect.stringMatching(/:\d+ exports\[0\]: one page may take \d+ s \(.*\), but a Lambda/),
     ]);
   });
 });

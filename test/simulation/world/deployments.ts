@@ -185,13 +185,17 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
 /** What may change while a run is unfinished. Another filter or size may not: the next start would be refused. */
 function changeSettings(rng: Rng, input: ExportInput): ExportInput {
   const hasWatermark = input.since === undefined || !('lookbackWindow' in input.since);
-  const changed = {
-    ...input,
+  const limits = {
     publishEmptyRuns: rng.chance(0.5),
     iterationsPerExecution: rng.pick([1, 2, 3, 5, 150]),
     pagesPerInvocation: rng.pick([1, 1, 2, 3, 25]),
     maxRetryAfter: rng.pick(['PT30M', 'PT1H', 'PT1H30M']),
-    maxInlineWait: rng.pick(['PT0S', 'PT20S']),
+  } as const;
+  // A decision that is no longer drawn must not change the rest of the scenario.
+  rng.next();
+  const changed = {
+    ...input,
+    ...limits,
     // A shorter overlap would miss reports that the service dates back.
     since: { ...input.since, ...(hasWatermark && rng.chance(0.3) ? { overlap: 'PT15M' } : {}) },
     // A run that has begun keeps its cuts.
