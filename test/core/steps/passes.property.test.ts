@@ -4,9 +4,11 @@ import { describe, expect } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import type { JobService, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import type { Chain } from '../../../lib/core/steps/page-requests.ts';
+import { assertProved } from '../../../lib/core/steps/passes.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { pageReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage, respondWith } from '../../support/builders.ts';
+import { aFetchedPage, aPageEntry, aRun, respondWith } from '../../support/builders.ts';
 import {
   anExportBench,
   type BenchOptions,
@@ -186,6 +188,25 @@ describe('a run whose pages are counted without a total', () => {
     const script = () => aFetchedPage({ body, reports: 1 });
     const bench = anExportBench({ script, pageReader, definition: { provedBy } });
     expect(failed(await bench.start())).toMatchObject({ error: 'ContractError', message: expect.stringMatching(says) });
+  });
+
+  it('may have 20,000 reports in a page', async () => {
+    let reports = 20_000;
+    const read = async () => Array.from({ length: reports }, (_, id) => [{ type: 'number' as const, text: `${id}` }]);
+    const script = () => aFetchedPage({ reports, nextCursor: null });
+    const bench = anExportBench({ script, pageReader: { read }, definition: { provedBy } });
+    expect(completed(await bench.start())).toMatchObject({ reports });
+    reports += 1;
+    expect(failed(await bench.start()).message).toMatch(/^Pages with more than 20,000 reports cannot be proved/);
+  });
+
+  it('may have 10 million reports in a pass', async () => {
+    const page = aPageEntry({ ids: Buffer.alloc(8 * 20_000).toString('base64') });
+    const { deps } = anExportBench({ definition: { provedBy } });
+    const log = Object.assign(Object.create(deps.log), { entries: () => Array.from({ length: 500 }, () => page) });
+    const chain = { run: aRun(), slice: { slice: 1 } } as Chain;
+    const endsWith = (ids: string) => assertProved({ ...deps, log }, chain, { ...page, page: 501, ids });
+    await expect(endsWith(Buffer.alloc(8).toString('base64'))).rejects.toThrow(/^More than 10,000,000 reports cannot/);
   });
 
   it('walks the result of one report job in each pass', async () => {
