@@ -1,10 +1,12 @@
 /** The rules of report jobs: what is created, asked for and exported, whatever happens in between. */
 
 import { zipSync } from 'fflate';
+import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
+import type { ServiceNetwork } from '../../../lib/service/network/network.ts';
 import { manifestsIn, pageAt } from '../../support/export/export-bench.ts';
 import { completed, failed, reportIds, startJobs } from '../../support/service/job-bench.ts';
 import { type JobVendor, jobVendors, signature } from '../../support/service/job-vendors.ts';
@@ -19,6 +21,14 @@ type Job = NonNullable<Description['job']>;
 const withWhen =
   (when: Job['when']) =>
   (api: Description): Description => ({ ...api, job: { ...(api.job as Job), when } });
+
+type Result = NonNullable<Job['result']>;
+const withResult =
+  (change: (result: Result) => Result) =>
+  ({ job, ...api }: Description): Description => ({
+    ...api,
+    job: job?.result && { ...job, result: change(job.result) },
+  });
 
 const isCreation = ({ method }: { readonly method: string }): boolean => method === 'POST';
 
@@ -154,15 +164,20 @@ describe('waiting', () => {
     expect(jobs.bench.slept).toEqual([30_000, 120_000, 120_000]);
   });
 
-  it('is never shorter than api.job.poll.every', async () => {
+  it.each([
+    ['never shorter than api.job.poll.every', '1', 30_000],
+    ['never longer than an hour', '7200', 3_600_000],
+  ])('is %s', async (_, retryAfter, wait) => {
     let polls = 2;
     await using jobs = await startJobs(listed, {
-      fault: (_, { path }) =>
-        path.includes('_jobId=') && (polls -= 1) >= 0 ? { status: 202, headers: { 'retry-after': '1' } } : undefined,
+      fault: (__, { path }) =>
+        path.includes('_jobId=') && (polls -= 1) >= 0
+          ? { status: 202, headers: { 'retry-after': retryAfter } }
+          : undefined,
     });
     jobs.vendor.world.waits = 0;
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
-    expect(jobs.bench.slept).toEqual([30_000, 30_000, 30_000]);
+    expect(jobs.bench.slept).toEqual([30_000, wait, wait]);
   });
 });
 
@@ -303,6 +318,20 @@ describe('a job', () => {
     const period = { since: instantOf(0), begunAt: instantOf(0), cursor: null, label: 'the job' };
     const created = await jobs.bench.deps.service.jobs?.create({ ...period, request: jobs.definition.request }, {});
     expect(created).toMatchObject({ serviceTime: '2026-11-20T02:00:00Z' });
+  });
+
+  it.each([
+    ['an ID of 4,096 characters', (excess: number) => `{"id":"${'j'.repeat(4_096 + excess)}"}`, 'an ID that requests'],
+    ['a response of 1 MiB', (excess: number) => '{"id":"j"}'.padEnd(2 ** 20 + excess), 'more than 1048576 bytes'],
+  ])('is created with %s at most', async (_, bodyWith, problem) => {
+    let excess = 0;
+    await using jobs = await startJobs(walked, { fault: () => ({ body: bodyWith(excess) }) });
+    const period = { since: instantOf(0), begunAt: instantOf(0), cursor: null, label: 'the job' };
+    const create = async () =>
+      await jobs.bench.deps.service.jobs?.create({ ...period, request: jobs.definition.request }, {});
+    expect(await create()).toMatchObject({ kind: 'created' });
+    excess = 1;
+    await expect(create()).rejects.toThrow(problem);
   });
 
   it('without reports moves the watermark no further than the clock of the service', async () => {
@@ -624,18 +653,50 @@ describe('the files of a result', () => {
     ['that is not listed', () => 'files.example.com'],
     ['whose name ends as a listed one, within a label', (host) => `*.${host.slice(2)}`],
   ])('are not requested from a host %s', async (_, listedFor) => {
-    const withHosts = ({ hosts: [host = ''] = [], ...result }: NonNullable<Job['result']>) => ({
-      ...result,
-      hosts: [listedFor(host)],
-    });
     await using jobs = await startJobs(withFiles, {
-      change: (api) => ({ ...api, job: api.job?.result && { ...api.job, result: withHosts(api.job.result) } }),
+      change: withResult(({ hosts: [host = ''] = [], ...result }) => ({ ...result, hosts: [listedFor(host)] })),
     });
     expect(failed(await jobs.bench.start())).toMatchObject({
       error: 'ConfigurationError',
       message: expect.stringContaining('which api.job.result.hosts does not list'),
     });
     expect(jobs.vendor.received.some(({ at }) => at === 'files')).toBe(false);
+  });
+
+  it.each(['http://files.example.com/1', 'https://user@files.example.com/1', 'https://:pass@files.example.com/1'])(
+    'are not requested from %s',
+    async (url) => {
+      await using jobs = await startJobs(withFiles, {
+        change: withResult((result) => ({ ...result, hosts: ['files.example.com'] })),
+        fault: (_, { path }) => (path.includes('/documents/') ? { body: { url } } : undefined),
+      });
+      expect(failed(await jobs.bench.start())).toMatchObject({
+        error: 'ConfigurationError',
+        message: expect.stringMatching(/ is not https, or has a user\. It is not requested$/),
+      });
+    },
+  );
+
+  it('are requested from another host through the proxy, without certificates or credentials', async () => {
+    const all: ServiceNetwork = {
+      proxy: { origin: 'http://proxy.example.com:3128' },
+      ca: 'the only authority',
+      clientCertificate: { cert: 'a certificate', key: 'its key' },
+    };
+    const opened: ServiceNetwork[] = [];
+    await using jobs = await startJobs(withFiles, {
+      connection: {
+        network: { get: async () => all, refresh: async () => all },
+        createPool({ origin }, _, network) {
+          opened.push(network);
+          return new Pool(origin);
+        },
+      },
+    });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(opened).toEqual([all, { proxy: all.proxy }]);
+    const [file] = jobs.vendor.received.filter(({ at }) => at === 'files');
+    expect(Object.keys(file?.headers ?? {}).toSorted()).toEqual(['accept', 'accept-encoding', 'connection', 'host']);
   });
 
   it('are not redirected', async () => {

@@ -5,7 +5,7 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { Auth } from '../../../lib/service/api/auth/kinds.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { createServiceClient } from '../../../lib/service/client/client.ts';
+import { type ClientOptions, createServiceClient } from '../../../lib/service/client/client.ts';
 import { parseDeployment } from '../../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../../lib/settings/settings-document.ts';
 import { exportDefinition, sourceOf } from '../../../lib/settings/settings.ts';
@@ -32,6 +32,7 @@ interface JobsOptions {
   /** Changes the description. */
   readonly change?: (api: Description) => Description;
   readonly auth?: Auth;
+  readonly connection?: Pick<ClientOptions, 'network' | 'createPool'>;
   /** Fields of the settings of the export. */
   readonly settings?: object;
 }
@@ -47,6 +48,7 @@ export async function startJobs(
     bench: options = {},
     change = (api) => api,
     auth = bearer,
+    connection = {},
     settings = {},
   }: JobsOptions = {},
 ) {
@@ -65,8 +67,8 @@ export async function startJobs(
   const { limits: _limits, ...given } = definition;
   bench = anExportBench({ ...options, definition: { ...given, ...options.definition } });
   const clock = { ...systemRuntime, now, monotonicNow: bench.deps.runtime.monotonicNow };
-  const connect = () =>
-    createServiceClient({ ...service, ...timeouts, baseUrl: server.url, auth }, { apiKey: fixedApiKey(secret), clock });
+  const client = { apiKey: fixedApiKey(secret), clock, ...connection };
+  const connect = () => createServiceClient({ ...service, ...timeouts, baseUrl: server.url, auth }, client);
   const clients = [connect()];
   const describe = () => Object.assign(bench?.deps ?? {}, { service: clients.at(-1)?.describedBy(api) });
   describe();
