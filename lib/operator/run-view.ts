@@ -468,14 +468,11 @@ function viewPublished(view: RunView, header: ManifestHeader, manifest: string):
     ...publishedFacts({ ...header, ...header.totals }),
     state: 'completed',
     manifest,
-    parentRun: parentRunIn(header),
+    parentRun: parentRunOf(header),
     slices: count === undefined ? null : { done: count, count, ...(parents && { parents }), setAside: [] },
     request: requestOf(header, header.filter),
   };
 }
-
-export const parentRunIn = ({ parents }: Pick<ManifestHeader, 'parents'>): RunView['parentRun'] =>
-  parents?.export === undefined || parents.run === undefined ? undefined : { export: parents.export, run: parents.run };
 
 type PublishedFacts = RunTotals &
   Pick<RunSummary, 'since' | 'until' | 'bounded' | 'startedAt' | 'completedAt' | 'serviceStartedAt'>;

@@ -1,7 +1,7 @@
 /**
- * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Manifest and
- * stored objects say the same of each page, so they are compared field by field, while several objects are read and
- * hashed. Nothing is changed.
+ * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. The manifest
+ * must be what FinishRun would write from the page log, and each object what the manifest and the log say of it, while
+ * several objects are read and hashed. Nothing is changed.
  */
 
 import { hash } from 'node:crypto';
@@ -15,34 +15,44 @@ import {
   refOf,
   type Run,
   type RunTotals,
+  type SliceRef,
   type StoredCursor,
-  type StoredPage,
   sumTotals,
-  totalsOf,
   zeroTotals,
 } from '../core/model.ts';
-import type { ChainRef, PageLog, StoreReader } from '../core/ports.ts';
+import type { PageLog, StoreReader } from '../core/ports.ts';
 import { haveOneRoot } from '../core/document-root.ts';
 import { readPlaced, storedEntries } from '../core/steps/inventory.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
+  describePage,
   latestKey,
   manifestKey,
   pageAt,
   type PageRef,
   pageKey,
-  type RunKeyParts,
   runFolder,
   startOf,
   summaryKey,
 } from '../core/storage/keys.ts';
 import { entriesOfAny } from '../core/run-progress.ts';
-import { numberOf } from '../core/slices.ts';
-import { chainProblem, parentRunOf } from '../core/storage/manifest.ts';
+import { numberOf, shownNumber, sliceCountOf } from '../core/slices.ts';
+import {
+  BrokenChain,
+  chainProblem,
+  listedPage,
+  parentRunOf,
+  parentsOf,
+  unbrokenChains,
+} from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
-import { type ManifestPage, missingParentSchema } from '../core/storage/published-schemas.ts';
-import { addServiceTimes, noServiceTimes } from '../core/storage/run-content.ts';
-import { parentRunIn } from './run-view.ts';
+import {
+  type ManifestHeader,
+  type ManifestPage,
+  type MissingParent,
+  missingParentSchema,
+} from '../core/storage/published-schemas.ts';
+import { countMissing, foldContent, type LoggedRun, type RunContent } from '../core/storage/run-content.ts';
 
 export interface VerifyDependencies {
   readonly store: StoreReader;
@@ -77,29 +87,35 @@ const maxFindings = 100;
 
 /** Verifies the pages of a published run, its folder, its manifest and summary, and the pointer to the newest run. */
 export async function verifyRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
-  const { header } = published;
-  const run = { ...header, request: header };
+  const { header, manifest } = published;
   const findings = new Findings();
-  const log = logUpTo(findings.readable(loggedEntries(deps.log, header)));
-  const reading: Reading = { ...deps, run, log, slices: [], ended: new Map(), findings };
+  const reading: Reading = {
+    ...deps,
+    published,
+    address: deps.store.locate(manifest),
+    run: runOf(header),
+    missing: await readMissing(deps.store, header, findings),
+    isLogged: true,
+    chains: new Map(),
+    findings,
+  };
   // Workers that take the pages from one reader.
-  const pages = pagesOfManifest(reading, published);
+  const pages = listedPages(reading);
   const verifyPages = async () => {
     for (let next = await pages.next(); !next.done; next = await pages.next()) await verifyPage(reading, next.value);
   };
   await Promise.all(Array.from({ length: concurrency }, verifyPages));
-  await skipTo(reading, Number.POSITIVE_INFINITY);
-  await verifyMissing(reading, header);
-  const notes = [...verifyLog(reading, header.parents !== undefined), ...(await verifyFolder(reading))];
-  const totals = sumTotals(reading.slices.map((slice) => slice.totals));
-  verifyHeader(reading, published, totals);
+  const lost = 'The page log no longer has the run, so the manifest was verified against the stored pages only';
+  const notes = [...(reading.isLogged ? [] : [lost]), ...(await verifyFolder(reading))];
+  const totals = sumTotals([...reading.chains.values()].map((chain) => chain.totals));
+  verifyHeader(reading, totals);
   for (const verify of [verifySummary, verifyPointer]) {
-    await verify(reading, published).catch((error: unknown) => findings.reportConflict(null, error));
+    await verify(reading).catch((error: unknown) => findings.reportConflict(null, error));
   }
-  const { since, until, bounded } = run;
+  const { run, since, until, bounded } = header;
   const bounds = bounded && until !== undefined ? { since, until } : null;
-  const parentRun = parentRunIn(header) ?? null;
-  return { run: run.run, published: true, bounds, parentRun, ...totals, notes, ...findings.result() };
+  const parentRun = parentRunOf(header) ?? null;
+  return { run, published: true, bounds, parentRun, ...totals, notes, ...findings.result() };
 }
 
 /** Checks a run that is not published as FinishRun does before it publishes. Its pages are not read. */
@@ -127,61 +143,6 @@ export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): P
   return { run: run.run, published: false, bounds: null, parentRun, ...totals, notes, ...findings.result() };
 }
 
-/**
- * The log of the run. Entries that may have expired are not read: they disappear in any order, over days. The newest
- * attempt of each slice is the published one.
- */
-function loggedEntries(log: PageLog, header: PublishedRun['header']): AsyncIterable<LogEntry> | readonly LogEntry[] {
-  if (log.mayHaveExpired(header.startedAt)) return [];
-  return entriesOfAny(log, refOf(header));
-}
-
-/** Returns what reads the log of a run once: the entries of slices up to a number that were not read yet. */
-function logUpTo(entries: AsyncGenerator<LogEntry, undefined>): Reading['log'] {
-  /** An entry that was read, and belongs to a later slice. */
-  let pending: LogEntry | undefined;
-  return async function* upTo(number) {
-    for (;;) {
-      const entry = pending ?? (await entries.next()).value;
-      const isLater = entry !== undefined && numberOf(entry) > number;
-      pending = isLater ? entry : undefined;
-      if (entry === undefined || isLater) return undefined;
-      yield entry;
-    }
-  };
-}
-
-/** Passes over the slices before `number`, of which the manifest has no pages. */
-async function skipTo({ log, ended }: Pick<Reading, 'log' | 'ended'>, number: number): Promise<void> {
-  for await (const entry of log(number - 1)) {
-    const { kind, page, attempt = 1 } = entry;
-    if (kind === 'end' && page === 1) ended.set(numberOf(entry), attempt);
-  }
-}
-
-/** Compares the list of the parents without pages with the manifest. Those of an expired log are known from it. */
-async function verifyMissing({ store, ended, findings }: Reading, { parents }: PublishedRun['header']): Promise<void> {
-  const { missing, gone = 0, skipped = 0 } = parents ?? {};
-  const address = missing && store.locate(missing.key);
-  const chunks = missing && (await store.read(missing.key));
-  if (missing === undefined || chunks === undefined) {
-    if (gone + skipped > 0) findings.report(null, `${address ?? 'The list of missing parents'} is missing`);
-    return;
-  }
-  const content = await buffer(chunks);
-  const { bytes, sha256 } = missing;
-  const found = { bytes: content.length, sha256: hash('sha256', content) };
-  const [problem] = differences(found, { bytes, sha256 });
-  if (problem !== undefined) return findings.report(null, `${address} has the ${problem}`);
-  const lines = content.toString().trimEnd().split('\n');
-  const listed = lines.map((line) => missingParentSchema.parse(JSON.parse(line)));
-  const countOf = (reason: string) => listed.filter((each) => each.reason === reason).length;
-  for (const wrong of differences({ gone, skipped }, { gone: countOf('gone'), skipped: countOf('skipped') })) {
-    findings.report(null, `The manifest is not that of ${address}: it has the ${wrong}`);
-  }
-  for (const { slice } of listed) if (!ended.has(slice)) ended.set(slice, Number.POSITIVE_INFINITY);
-}
-
 class Findings {
   readonly found: Finding[] = [];
   count = 0;
@@ -198,11 +159,11 @@ class Findings {
   /** Reports an object or a record that is not as it was written. Any other error is thrown again. */
   reportConflict(page: number | null, error: unknown): undefined {
     if (!isExportError(error, 'PageConflictError')) throw error;
-    this.report(page, error.message);
+    this.report(page, error instanceof BrokenChain ? `The page log: ${error.reason}` : error.message);
   }
 
   /** The items up to the first one that cannot be read, which is reported. */
-  async *readable<Item>(items: AsyncIterable<Item> | readonly Item[]): AsyncGenerator<Item, undefined> {
+  async *readable<Item>(items: AsyncIterable<Item>): AsyncGenerator<Item, undefined> {
     try {
       yield* items;
     } catch (error) {
@@ -211,101 +172,110 @@ class Findings {
   }
 }
 
-/** A run that is being verified, as far as it has been read. */
-interface Reading extends Omit<VerifyDependencies, 'log'> {
-  readonly run: RunKeyParts;
-  readonly log: (number: number) => AsyncGenerator<LogEntry, undefined>;
-  readonly slices: SeenSlice[];
-  /** The slices without pages, and their attempts, as far as they are known. */
-  readonly ended: Map<number, number>;
+/** A published run that is being verified, as far as it has been read. */
+interface Reading extends VerifyDependencies {
+  readonly published: PublishedRun;
+  /** The address of the manifest. */
+  readonly address: string;
+  readonly run: LoggedRun;
+  /** The slices whose parent is gone or was skipped. */
+  readonly missing: ReadonlyMap<number, MissingParent>;
+  /** Whether the log has the run. */
+  isLogged: boolean;
+  /** What the log has, once all of it is read. Undefined: it is not that of a complete run. */
+  logged?: RunContent;
+  /** The chains that have pages, by their slices. */
+  readonly chains: Map<number, ListedChain>;
   readonly findings: Findings;
 }
 
-/** A slice of the run, or the run if it has one slice, as far as its pages have been read. */
-interface SeenSlice {
-  readonly ref: ChainRef;
-  /** The entries of the log that have not been read. */
-  readonly entries: AsyncGenerator<LogEntry, undefined>;
-  /** The newest entry that was read. Undefined: the log no longer has the slice. */
-  logged: LogEntry | undefined;
+/** The pages of a slice, or of a run with one slice, as far as the manifest lists them. */
+interface ListedChain extends SliceRef {
   totals: RunTotals;
-  first?: StoredPage | undefined;
   /** Whether its last page has a next cursor, because only the response to that showed its end. */
   endsAfterPages: boolean;
 }
 
-interface ExpectedPage {
+/** The run of a manifest, as far as its log depends on it. */
+function runOf(header: ManifestHeader): LoggedRun {
+  const { slices, parents, api = {} } = header;
+  const count = slices?.length ?? parents?.count;
+  // Slices of a period have a length. Their bounds are in the manifest instead.
+  const counted = count === undefined ? undefined : { count, parallel: 1, ...(slices && { lengthMs: 1 }) };
+  return { ...header, slices: counted, request: { ...header, api } };
+}
+
+interface ListedPage {
   readonly page: ManifestPage;
-  /** Its number within its slice, and the slice. */
-  readonly ref: ChainRef & { readonly page: number };
-  readonly slice: SeenSlice;
-  /** The cursor that the page after it was requested with. Undefined: that is not known, as only the log has it. */
-  readonly nextCursor: StoredCursor | undefined;
+  readonly chain: ListedChain;
+  /** Its number within the chain. */
+  readonly number: number;
+  /** Undefined: the log does not have it. */
+  readonly entry: PageEntry | undefined;
+  /** The cursor of the page after it in the chain. Undefined: the manifest lists none. */
+  readonly followingCursor?: StoredCursor;
 }
 
 /** The pages that the manifest lists, each compared with the log, which is not in the store. */
-async function* pagesOfManifest(
-  reading: Reading,
-  { header, manifest, pages }: PublishedRun,
-): AsyncGenerator<ExpectedPage> {
-  const { store, run, findings } = reading;
-  let slice: SeenSlice | undefined;
+async function* listedPages(reading: Reading): AsyncGenerator<ListedPage> {
+  const { run, address, published, findings } = reading;
+  const entries = loggedPages(reading);
   let line = 0;
-  for await (const [page, following] of withFollowing(findings.readable(pages))) {
+  let previous: ListedPage | undefined;
+  for await (const page of findings.readable(published.pages)) {
     line += 1;
-    slice ??= await beginSlice(reading, header, page);
-    slice.totals = { pages: slice.totals.pages + 1, ...addPage(slice.totals, page) };
-    const ref = { ...slice.ref, page: slice.totals.pages };
-    for (const problem of differences(page, {
-      page: line,
-      slice: (header.slices ?? header.parents) && ref.slice,
-      key: pageKey(run, ref),
-    })) {
-      findings.report(line, `${store.locate(manifest)}: the page in line ${line} has the ${problem}`);
+    const { value: entry } = await entries.next();
+    const chain = chainOf(reading, page, previous?.chain);
+    const number = chain.totals.pages;
+    const place = { page: line, slice: shownNumber(run, chain), key: pageKey(run, { ...chain, page: number }) };
+    for (const problem of differences(page, entry === undefined ? place : listedPage(run, line, entry))) {
+      findings.report(line, `${address}: the page in line ${line} has the ${problem}`);
     }
-    const { value: entry } = await slice.entries.next();
-    slice.logged = entry ?? slice.logged;
-    const { bytes, sha256, cursor, parent } = page;
-    const [problem] = entry === undefined ? [] : differences(entry, { page: ref.page, bytes, sha256, cursor, parent });
-    if (problem !== undefined) findings.report(line, `The page log: page ${ref.page} has the ${problem}`);
-    const isLast = following === undefined || following.slice !== page.slice;
-    yield { page, ref, slice, nextCursor: isLast ? await cursorAfterLast(slice) : following.cursor };
-    if (isLast) slice = undefined;
+    if (previous?.chain === chain) yield { ...previous, followingCursor: page.cursor };
+    else if (previous !== undefined) yield previous;
+    previous = { page, chain, number, entry };
   }
-  if (line === 0 && header.parents === undefined) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
-}
-
-/** The cursor of the request after the last page: null if there was none. Reads the rest of the log. */
-async function cursorAfterLast(slice: SeenSlice): Promise<StoredCursor | undefined> {
-  for await (const entry of slice.entries) slice.logged = entry;
-  const { logged } = slice;
-  slice.endsAfterPages = logged?.kind === 'end';
-  return logged && (logged.kind === 'end' ? logged.cursor : null);
-}
-
-/** Begins the slice of the run whose first page is `page`. */
-async function beginSlice(reading: Reading, header: PublishedRun['header'], page: ManifestPage): Promise<SeenSlice> {
-  const { run, slices, log } = reading;
-  const found = pageAt(run, page.key);
-  const number = header.slices ? slices.length + 1 : header.parents ? page.slice : found?.slice;
-  await skipTo(reading, number ?? 1);
-  const attempt = number && (found?.attempt ?? 1);
-  const ref = { export: run.export, run: run.run, slice: number, attempt };
-  const slice = { ref, entries: log(number ?? 1), logged: undefined, totals: zeroTotals, endsAfterPages: false };
-  slices.push(slice);
-  return slice;
-}
-
-/** Each item with the one after it. */
-async function* withFollowing<Item>(
-  items: AsyncIterable<Item>,
-): AsyncGenerator<readonly [Item, Item | undefined], undefined> {
-  let current: { readonly item: Item } | undefined;
-  for await (const following of items) {
-    if (current !== undefined) yield [current.item, following];
-    current = { item: following };
+  if (previous !== undefined) yield previous;
+  for await (const entry of entries) {
+    findings.report(null, `${address}: it does not list ${describePage(entry)}, which the page log has`);
   }
-  if (current !== undefined) yield [current.item, undefined];
+}
+
+/** The chain of which the page is the next one: that of the page before it, or a later one. */
+function chainOf({ run, chains }: Reading, page: ManifestPage, current: ListedChain | undefined): ListedChain {
+  const stated: SliceRef = pageAt(run, page.key) ?? { slice: page.slice };
+  const { slice, attempt } = stated;
+  const isNext = current === undefined || numberOf(stated) > numberOf(current);
+  const chain = isNext ? { slice, attempt, totals: zeroTotals, endsAfterPages: false } : current;
+  chains.set(numberOf(chain), chain);
+  chain.totals = sumTotals([chain.totals, { ...page, pages: 1 }]);
+  return chain;
+}
+
+/** The pages of the log, as long as it is the one of a complete run. */
+async function* loggedPages(reading: Reading): AsyncGenerator<PageEntry, undefined> {
+  const { run, findings } = reading;
+  const read = foldContent(run);
+  try {
+    yield* unbrokenChains(run, read, loggedEntries(reading));
+    reading.logged = read.content();
+  } catch (error) {
+    if (reading.isLogged) findings.reportConflict(null, error);
+  }
+}
+
+/**
+ * The log of the run. Entries that may have expired are not read: they disappear in any order, over days. The newest
+ * attempt of each slice is the published one.
+ */
+async function* loggedEntries(reading: Reading): AsyncGenerator<LogEntry> {
+  const { log, run } = reading;
+  let isEmpty = true;
+  for await (const entry of log.mayHaveExpired(run.startedAt) ? [] : entriesOfAny(log, refOf(run))) {
+    isEmpty = false;
+    yield entry;
+  }
+  reading.isLogged = !isEmpty;
 }
 
 /** `slices.0.pages 3, not 2`: the fields that are in `stated` with another value than in `expected`. */
@@ -317,10 +287,10 @@ function differences(stated: unknown, expected: object, path = ''): string[] {
   });
 }
 
-async function verifyPage(reading: Reading, expected: ExpectedPage): Promise<void> {
+async function verifyPage(reading: Reading, listed: ListedPage): Promise<void> {
   const { store, findings, onPage } = reading;
-  const { key, page, bytes } = expected.page;
-  const finding = findProblem(reading, expected);
+  const { key, page, bytes } = listed.page;
+  const finding = findProblem(reading, listed);
   const problem = await finding.catch((error: unknown) => findings.reportConflict(page, error));
   if (problem !== undefined) findings.report(page, `${store.locate(key)} ${problem}`);
   onPage(bytes);
@@ -328,8 +298,8 @@ async function verifyPage(reading: Reading, expected: ExpectedPage): Promise<voi
 
 /** Where the object of a page, or its metadata, contradicts the manifest; undefined if it does not. */
 async function findProblem(
-  { store, run: { run } }: Reading,
-  { page, ref, slice, nextCursor }: ExpectedPage,
+  { store, run: { run }, isLogged }: Reading,
+  { page, chain, number, entry, followingCursor }: ListedPage,
 ): Promise<string | undefined> {
   try {
     const chunks = await store.read(page.key);
@@ -342,19 +312,20 @@ async function findProblem(
   const stored = await store.find(page.key).catch((error: unknown) => {
     // A published page is what the manifest says. Its metadata is lost together with the log, as when state.sqlite was
     // deleted.
-    if (slice.logged !== undefined || !isExportError(error, 'PageConflictError')) throw error;
+    if (isLogged || !isExportError(error, 'PageConflictError')) throw error;
     return undefined;
   });
   if (stored === undefined) return undefined;
-  if (ref.page === 1) slice.first = stored;
   // Without the log, only the last page itself shows that something was requested after it.
-  if (nextCursor === undefined) slice.endsAfterPages = stored.nextCursor !== null;
+  const nextCursor = entry === undefined ? followingCursor : entry.nextCursor;
+  if (followingCursor === undefined) chain.endsAfterPages = stored.nextCursor !== null;
   const { bytes, sha256, reports, transferredBytes } = page;
+  const { slice, attempt } = chain;
   const expected = {
     run,
-    slice: ref.slice,
-    attempt: ref.attempt,
-    page: ref.page,
+    slice,
+    attempt,
+    page: number,
     bytes,
     sha256,
     reports,
@@ -372,37 +343,18 @@ async function findProblem(
 const cursorHash = (cursor: StoredCursor): string | null =>
   typeof cursor === 'string' ? hash('sha256', cursor) : (cursor?.sha256 ?? null);
 
-/** Compares the number of pages and their totals with the newest entry of each slice, which has those up to it. */
-function verifyLog({ slices, findings }: Reading, hasParents: boolean): string[] {
-  if (slices.every(({ logged }) => logged === undefined)) {
-    return ['The page log no longer has the run, so the manifest was verified against the stored pages only'];
-  }
-  for (const { ref, logged, totals } of slices) {
-    const ofSlice = ref.slice === undefined ? '' : ` of ${hasParents ? 'parent' : 'slice'} ${ref.slice}`;
-    for (const difference of differences(totals, totalsOf(logged))) {
-      findings.report(null, `The manifest is not that of the page log${ofSlice}: it lists the ${difference}`);
-    }
-  }
-  return [];
-}
-
 /**
  * Reports pages in the folder of the run that its manifest does not include. Returns a note about pages of other
  * attempts, which are left over as those of an abandoned run are: an earlier attempt of a slice has left them, or one
  * that received a page where another one found the end.
  */
-async function verifyFolder({ store, run, slices, ended, findings }: Reading): Promise<string[]> {
-  const known = new Map<number, Expected>([
-    ...[...ended].map(
-      ([slice, attempt]) => [slice, { ref: { attempt }, totals: zeroTotals, endsAfterPages: true }] as const,
-    ),
-    ...slices.map((slice) => [numberOf(slice.ref), slice] as const),
-  ]);
+async function verifyFolder(reading: Reading): Promise<string[]> {
+  const { store, run, findings } = reading;
   let other = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
-    const kind = kindOfStored(page, known.get(numberOf(page)));
+    const kind = kindOfStored(page, reading);
     if (kind === 'of another attempt') other += 1;
     if (kind === 'unknown') {
       findings.report(page.page, `${store.locate(key)} exists, but the manifest does not include it`);
@@ -412,63 +364,72 @@ async function verifyFolder({ store, run, slices, ended, findings }: Reading): P
   return other === 0 ? [] : [`${ofOthers} left over in its folder: the run does not contain them`];
 }
 
-/** What the folder may have of a slice. */
-interface Expected extends Pick<SeenSlice, 'totals' | 'endsAfterPages'> {
-  readonly ref: Pick<ChainRef, 'attempt'>;
-}
-
-function kindOfStored(
-  { page, attempt = 1 }: PageRef,
-  slice: Expected | undefined,
-): 'of the run' | 'of another attempt' | 'unknown' {
-  const { ref, totals, endsAfterPages } = slice ?? { ref: {}, totals: zeroTotals, endsAfterPages: false };
-  const { attempt: newest = 1 } = ref;
+function kindOfStored(stored: PageRef, reading: Reading): 'of the run' | 'of another attempt' | 'unknown' {
+  const { page, attempt = 1 } = stored;
+  const slice = numberOf(stored);
+  const {
+    attempt: newest = 1,
+    totals,
+    endsAfterPages,
+  } = reading.chains.get(slice) ?? chainWithoutPages(reading, slice);
   if (attempt < newest) return 'of another attempt';
   if (attempt > newest || page > totals.pages + 1) return 'unknown';
   if (page <= totals.pages) return 'of the run';
   return endsAfterPages ? 'of another attempt' : 'unknown';
 }
 
-/** Compares the header with the manifest's own key, and with the pages. */
+function chainWithoutPages({ logged, missing }: Reading, slice: number): ListedChain {
+  const { attempts, ends } = logged?.placed ?? {};
+  // Without the log, it is not known in which attempt its parent was found to be gone.
+  const attempt = logged === undefined && missing.has(slice) ? Number.POSITIVE_INFINITY : attempts?.get(slice);
+  return { attempt, totals: zeroTotals, endsAfterPages: ends?.has(slice) ?? false };
+}
+
+/** Compares the header with the manifest's own key, with the pages, and with the log. */
 function verifyHeader(
-  { store, slices, findings }: Reading,
-  { header, manifest }: PublishedRun,
+  { address, published, run, chains, missing, logged, findings, isLogged }: Reading,
   totals: RunTotals,
 ): void {
-  const { since, until } = header;
-  const known = slices.flatMap(({ first, logged: last }) => (first && last ? [{ first, last }] : []));
+  const { header, manifest } = published;
+  const { since, until, slices = [header.totals], parents } = header;
+  const counted = { missing: [...missing.values()] };
   const expected = {
     // The key has export, run and date.
     key: manifest,
     startedAt: startOf(header.run),
     totals,
-    ...(known.length === slices.length ? known.reduce(addServiceTimes, noServiceTimes) : {}),
-    sliceCount: slices.length,
-    slices:
-      header.slices &&
-      slices.map((slice, index) => ({
-        since: index === 0 ? since : header.slices?.[index - 1]?.until,
-        until: index === slices.length - 1 ? (until ?? null) : header.slices?.[index]?.until,
-        ...slice.totals,
-      })),
+    slicesWithPages: chains.size,
+    slices: header.slices?.map((slice, index) => ({
+      since: index === 0 ? since : header.slices?.[index - 1]?.until,
+      until: index === slices.length - 1 ? (until ?? null) : slice.until,
+      ...(chains.get(index + 1)?.totals ?? zeroTotals),
+    })),
+    parents: parents && { gone: countMissing(counted, 'gone'), skipped: countMissing(counted, 'skipped') },
+    ...(logged &&
+      isLogged && {
+        serviceStartedAt: logged.serviceStartedAt,
+        serviceCompletedAt: logged.serviceCompletedAt,
+        sliceCount: logged.complete,
+        parents: parents && parentsOf({ ...run, parents }, logged),
+      }),
   };
   const lowerBound = header.filter.date?.gte;
   if (header.api === undefined && lowerBound !== secondOf(since)) {
-    findings.report(null, `${store.locate(manifest)}: its since, ${since}, is not that of its filter, ${lowerBound}`);
+    findings.report(null, `${address}: its since, ${since}, is not that of its filter, ${lowerBound}`);
   }
   const stated = {
     ...header,
     key: manifestKey(header),
     startedAt: secondOf(header.startedAt),
-    sliceCount: header.parents ? header.parents.count - header.parents.withoutPages : (header.slices?.length ?? 1),
+    slicesWithPages: parents ? parents.count - parents.withoutPages : slices.filter(({ pages }) => pages > 0).length,
+    sliceCount: sliceCountOf(run),
   };
-  for (const difference of differences(stated, expected)) {
-    findings.report(null, `${store.locate(manifest)}: it has the ${difference}`);
-  }
+  for (const difference of differences(stated, expected)) findings.report(null, `${address}: it has the ${difference}`);
 }
 
 /** `run.json`, or `bounded.json`, repeats the header of the manifest. */
-async function verifySummary({ store, findings }: Reading, { header, manifest }: PublishedRun): Promise<void> {
+async function verifySummary({ store, findings, published }: Reading): Promise<void> {
+  const { header, manifest } = published;
   const key = summaryKey(header);
   const address = store.locate(key);
   const summary = await readSummary(store, key);
@@ -480,7 +441,8 @@ async function verifySummary({ store, findings }: Reading, { header, manifest }:
 }
 
 /** `latest.json` points to the verified run or to a newer one, and never to a bounded one. */
-async function verifyPointer({ store, findings }: Reading, { header, manifest }: PublishedRun): Promise<void> {
+async function verifyPointer({ store, findings, published }: Reading): Promise<void> {
+  const { header, manifest } = published;
   const { export: exportName, run, sequence, bounded } = header;
   if (bounded) return;
   const address = store.locate(latestKey(exportName));
@@ -492,4 +454,27 @@ async function verifyPointer({ store, findings }: Reading, { header, manifest }:
   const ofThisRun = `this run with the ${wrong.join(', ')}`;
   const what = pointer.run === run ? ofThisRun : `run ${pointer.run}, not to this run or a newer one`;
   findings.report(null, `${address} points to ${what}`);
+}
+
+/**
+ * The parents without pages by slice, from their list. The page log has them, too; those of an expired log are known
+ * from the list.
+ */
+async function readMissing(
+  store: StoreReader,
+  { parents }: ManifestHeader,
+  findings: Findings,
+): Promise<ReadonlyMap<number, MissingParent>> {
+  if (parents?.missing === undefined) return new Map();
+  const { key, bytes, sha256 } = parents.missing;
+  const chunks = await store.read(key);
+  const content = chunks && (await buffer(chunks));
+  const found = content && { bytes: content.length, sha256: hash('sha256', content) };
+  const [problem] =
+    found === undefined ? ['is missing'] : differences(found, { bytes, sha256 }).map((wrong) => `has the ${wrong}`);
+  if (problem !== undefined) findings.report(null, `${store.locate(key)} ${problem}`);
+  if (content === undefined || problem !== undefined) return new Map();
+  const lines = content.toString().trimEnd().split('\n');
+  const listed = lines.map((line) => missingParentSchema.parse(JSON.parse(line)));
+  return new Map(listed.map((parent) => [parent.slice, parent]));
 }

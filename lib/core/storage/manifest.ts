@@ -10,12 +10,22 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { describeRoot, haveOneRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
-import { addPage, type LogEntry, type PageEntry, periodOf, refOf, type Run, zeroTotals } from '../model.ts';
+import {
+  addPage,
+  type LogEntry,
+  type PageEntry,
+  periodOf,
+  refOf,
+  type Run,
+  type RunId,
+  type RunRef,
+  zeroTotals,
+} from '../model.ts';
 import { endsChain } from '../run-progress.ts';
 import { chainNoun, hasParents, numberOf, shownNumber, sliceOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { describePage, missingParentsKey, pageKey, type RunKeyParts } from './keys.ts';
-import { countMissing, foldContent, type RunContent } from './run-content.ts';
+import { countMissing, foldContent, type LoggedRun, type RunContent } from './run-content.ts';
 import type { ManifestHeader, ManifestPage, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
@@ -37,14 +47,18 @@ export async function* manifestChunks(
   const reportsAt = JSON.stringify(run.request.reportsAt);
   yield `${openHeader},\n  "reportsAt": ${reportsAt},\n  "pages": [`;
   let number = 0;
-  for await (const entry of unbrokenChains(run, content, entries)) {
+  const read = foldContent(run);
+  for await (const entry of unbrokenChains(run, read, entries)) {
     number += 1;
     yield `${number === 1 ? '' : ','}\n    ${JSON.stringify(listedPage(run, number, entry))}`;
   }
+  // The header has what was read before.
+  if (!isDeepStrictEqual(read.content(), content)) throw new BrokenChain(run, 'it has changed while it was read');
   yield '\n  ]\n}\n';
 }
 
-function listedPage(run: Run, page: number, entry: PageEntry): ManifestPage {
+/** The line of a page in the manifest, in which it has the number `page`. */
+export function listedPage(run: Pick<Run, 'slices'>, page: number, entry: PageEntry): ManifestPage {
   const { parent, key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } =
     entry;
   const object = { key, bytes, sha256, compression, storedBytes, storedSha256 };
@@ -52,22 +66,22 @@ function listedPage(run: Run, page: number, entry: PageEntry): ManifestPage {
 }
 
 /**
- * Yields the pages, and completes only if the entries are the chains of the run, one after the other, and `content` is
- * what they have.
+ * Yields the pages, and completes only if the entries are the chains of the run, one after the other. Then `read` has
+ * all of them.
+ * @throws BrokenChain otherwise
  */
-async function* unbrokenChains(
-  run: CompletedRun,
-  content: RunContent,
+export async function* unbrokenChains(
+  run: LoggedRun,
+  read: ReturnType<typeof foldContent>,
   entries: AsyncIterable<LogEntry>,
 ): AsyncGenerator<PageEntry> {
-  const read = foldContent(run);
   let number = 0;
   let first: LogEntry | undefined;
   let predecessor: LogEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
   const endSlice = () => {
-    if (first === undefined || predecessor === undefined) throw brokenChain(run, 'it is empty');
-    if (!endsChain(predecessor)) throw brokenChain(run, `it ends with ${describePage(predecessor)}`);
+    if (first === undefined || predecessor === undefined) throw new BrokenChain(run, 'it is empty');
+    if (!endsChain(predecessor)) throw new BrokenChain(run, `it ends with ${describePage(predecessor)}`);
     read.add(first, predecessor);
     if (!haveOneRoot(run)) root = null;
     first = undefined;
@@ -77,9 +91,9 @@ async function* unbrokenChains(
     if (predecessor !== undefined && entry.slice !== predecessor.slice) endSlice();
     if (first === undefined) number += 1;
     if (numberOf(entry) !== number)
-      throw brokenChain(run, `${describePage(entry)} is not of ${chainNoun(run)} ${number}`);
+      throw new BrokenChain(run, `${describePage(entry)} is not of ${chainNoun(run)} ${number}`);
     const problem = chainProblem(run, predecessor, entry, root);
-    if (problem !== undefined) throw brokenChain(run, problem);
+    if (problem !== undefined) throw new BrokenChain(run, problem);
     first ??= entry;
     predecessor = entry;
     root = entry.documentRoot ?? root;
@@ -87,8 +101,6 @@ async function* unbrokenChains(
   }
   // The plan of a run may have no parents.
   if (run.slices?.count !== 0 || first !== undefined) endSlice();
-  // The header has what was read before.
-  if (!isDeepStrictEqual(read.content(), content)) throw brokenChain(run, 'it has changed while it was read');
 }
 
 /** The fields of the manifest before `reportsAt`. */
@@ -112,11 +124,17 @@ function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHe
   };
 }
 
-/** The run of another export whose reports are the parents; undefined if they are not. */
-export const parentRunOf = ({ parents }: Pick<Run, 'parents'>) =>
-  parents?.run === undefined ? undefined : { export: parents.export, run: parents.run };
+/** A run with parents, as its state or its manifest describes it. */
+interface RunOfParents {
+  readonly parents?: { readonly export?: string | undefined; readonly run?: RunId | undefined } | undefined;
+}
 
-function parentsOf(run: CompletedRun, content: RunContent): ManifestHeader['parents'] {
+/** The run of another export whose reports are the parents; undefined if they are not. */
+export const parentRunOf = ({ parents }: RunOfParents) =>
+  parents?.export === undefined || parents.run === undefined ? undefined : { export: parents.export, run: parents.run };
+
+/** What the manifest says of the parents. */
+export function parentsOf(run: LoggedRun & RunOfParents, content: RunContent): ManifestHeader['parents'] {
   const { complete: count, withoutPages } = content;
   const { text: _, ...missing } = missingParents(run, content) ?? { text: '' };
   const ended = { gone: countMissing(content, 'gone'), skipped: countMissing(content, 'skipped') };
@@ -125,7 +143,7 @@ function parentsOf(run: CompletedRun, content: RunContent): ManifestHeader['pare
 }
 
 /** The object that lists the parents that are gone or were skipped; undefined if there are none. */
-export function missingParents(run: CompletedRun, { missing }: RunContent) {
+export function missingParents(run: RunKeyParts, { missing }: RunContent) {
   if (missing.length === 0) return undefined;
   const text = missing.map((parent) => `${JSON.stringify(parent)}\n`).join('');
   const sha256 = hash('sha256', text);
@@ -208,10 +226,16 @@ function problemsOfPage(run: RunKeyParts, entry: PageEntry): readonly Problem[] 
   ];
 }
 
-function brokenChain(run: Run, reason: string): ExportError {
-  return new ExportError(
-    'PageConflictError',
-    `The page log of run ${run.run} of export ${run.export} is inconsistent: ${reason}. The run is not published. ` +
-      'Restore its log and start again, or start with --restart to abandon the run and begin a new one',
-  );
+/** The page log is not that of a complete run. */
+export class BrokenChain extends ExportError {
+  readonly reason: string;
+
+  constructor(run: RunRef, reason: string) {
+    super(
+      'PageConflictError',
+      `The page log of run ${run.run} of export ${run.export} is inconsistent: ${reason}. The run is not published. ` +
+        'Restore its log and start again, or start with --restart to abandon the run and begin a new one',
+    );
+    this.reason = reason;
+  }
 }

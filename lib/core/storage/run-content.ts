@@ -2,6 +2,7 @@
 
 import {
   type EndEntry,
+  type ExportRequest,
   type Instant,
   type LogEntry,
   type PageEntry,
@@ -13,6 +14,7 @@ import {
 } from '../model.ts';
 import { numberOf } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
+import type { RunKeyParts } from './keys.ts';
 import type { MissingParent } from './published-schemas.ts';
 
 /** The times of a page's request. */
@@ -44,17 +46,11 @@ export interface PlacedEntries {
   readonly attempts: ReadonlyMap<number, number>;
 }
 
-type ServiceTimes = Pick<RunContent, 'serviceStartedAt' | 'serviceCompletedAt'>;
-export const noServiceTimes: ServiceTimes = { serviceStartedAt: null, serviceCompletedAt: null };
-
-/** The times of a run with one more slice. */
-export const addServiceTimes = (
-  { serviceStartedAt, serviceCompletedAt }: ServiceTimes,
-  { first, last }: Readonly<Record<'first' | 'last', Pick<LogEntry, 'serviceTime'>>>,
-): ServiceTimes => ({
-  serviceStartedAt: earlier(serviceStartedAt, first.serviceTime),
-  serviceCompletedAt: later(serviceCompletedAt, last.serviceTime),
-});
+/** The parts of a run without which its log cannot be read. Its manifest has them, too. */
+export type LoggedRun = RunKeyParts &
+  Pick<Run, 'until' | 'slices'> & {
+    readonly request: Pick<ExportRequest, 'reportsAt'> & { readonly api: Pick<ExportRequest['api'], 'pagination'> };
+  };
 
 const earlier = (one: Instant | null, other: Instant | null): Instant | null =>
   one === null || (other !== null && epochMsOf(other) < epochMsOf(one)) ? other : one;
@@ -71,7 +67,7 @@ function missingParentOf({ slice, parent, reason, status }: EndEntry): MissingPa
 }
 
 /** Adds up complete slices one after the other. */
-export function foldContent(run: Run) {
+export function foldContent(run: LoggedRun) {
   const ends = new Map<number, number>();
   const attempts = new Map<number, number>();
   const slices: RunTotals[] = [];
@@ -79,7 +75,8 @@ export function foldContent(run: Run) {
   const missing: MissingParent[] = [];
   let [complete, withoutPages] = [0, 0];
   const msOf = (page: FirstPage): number => epochMsOf(requestedAt(run, page));
-  let times = noServiceTimes;
+  let serviceStartedAt: Instant | null = null;
+  let serviceCompletedAt: Instant | null = null;
   let firstPage: FirstPage | undefined;
   const addEnd = (end: EndEntry): void => {
     ends.set(numberOf(end), end.page);
@@ -96,7 +93,8 @@ export function foldContent(run: Run) {
       if (own.pages === 0) withoutPages += 1;
       if (last.kind === 'end') addEnd(last);
       if (attempt > 1) attempts.set(numberOf(last), attempt);
-      times = addServiceTimes(times, { first, last });
+      serviceStartedAt = earlier(serviceStartedAt, first.serviceTime);
+      serviceCompletedAt = later(serviceCompletedAt, last.serviceTime);
       // What has appeared after the first of two passes may be in neither.
       const serviceTime = earlier(first.serviceTime, (first.kind === 'page' && first.earlierPassAt) || null);
       const page = { serviceTime, timing: first.kind === 'page' ? first.timing : null };
@@ -109,7 +107,8 @@ export function foldContent(run: Run) {
       withoutPages,
       missing,
       slices,
-      ...times,
+      serviceStartedAt,
+      serviceCompletedAt,
       firstPage: firstPage ?? { serviceTime: null, timing: null },
       placed: { ends, attempts },
     }),
@@ -121,7 +120,10 @@ export function foldContent(run: Run) {
  * may have the Date of a wrong clock. The earlier one loses no report; a watermark in the future would skip reports for
  * good.
  */
-export function requestedAt({ startedAt, request, until, slices }: Run, { serviceTime, timing }: FirstPage): Instant {
+export function requestedAt(
+  { startedAt, request, until, slices }: LoggedRun,
+  { serviceTime, timing }: FirstPage,
+): Instant {
   if (serviceTime === null) return startedAt;
   // A request with an upper bound may have asked only for what is dated before the run began.
   const mayHaveUpperBound = request.api.pagination !== undefined || until !== undefined || slices !== undefined;

@@ -64,9 +64,9 @@ function dropEntries(log: Bench['log'], slice: number): void {
   });
 }
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `${index + 1}`);
-const verify = async (bench: Bench, run: string) =>
+const verify = async (bench: Bench, run: string, log = bench.log) =>
   await verifyRun(
-    { store: bench.store, log: bench.log, onPage: () => {} },
+    { store: bench.store, log, onPage: () => {} },
     await openPublishedRun(bench.store, bench.deps.definition.name, run),
   );
 
@@ -250,7 +250,7 @@ describe('a run of an export with parents', () => {
     const text = bench.store.objects.get(manifest ?? '') ?? '';
     bench.store.objects.set(manifest ?? '', text.replace('"parent":"open"', '"parent":"closed"'));
     const { findings } = await verify(bench, run);
-    expect(findings[0]?.message).toContain('has the parent "open", not "closed"');
+    expect(findings[0]?.message).toContain('has the parent "closed", not "open"');
     expect(pagesIn(bench)).toHaveLength(6);
   });
 });
@@ -384,6 +384,9 @@ describe('a parent that an operator skips', () => {
       findingCount: 0,
       notes: ['1 page of another attempt left over in its folder: the run does not contain them'],
     });
+    const expired = { ...bench.log, mayHaveExpired: () => true };
+    const notes = [expect.stringContaining('no longer has the run'), expect.stringContaining('another attempt left')];
+    expect(await verify(bench, result.run, expired)).toMatchObject({ findingCount: 0, notes });
     const list = bench.store.objects.get(missing.key) ?? '';
     bench.store.objects.set(missing.key, list.replace('closed', 'another'));
     expect((await verify(bench, result.run)).findings[0]?.message).toMatch(/missing-parents-.*has the bytes/);
