@@ -6,14 +6,14 @@
 import { parseStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportState, Run } from '../core/model.ts';
-import type { Executions, PageLog, StoreReader } from '../core/ports.ts';
+import type { PageLog, StoreReader } from '../core/ports.ts';
+import { assertMayBeAbandoned } from '../core/start/decide.ts';
 import { updateState, withoutRun } from '../core/steps/export-state.ts';
 import { manifestKey } from '../core/storage/keys.ts';
 
 interface AbandonDependencies {
   readonly log: PageLog;
   readonly store: Pick<StoreReader, 'read' | 'locate'>;
-  readonly executions: Executions;
 }
 
 /**
@@ -39,12 +39,11 @@ export async function abandonRun(
 
 /** The run of this state. @throws ConfigurationError if there is none, or it is published or being published */
 export async function requireAbandonableRun(
-  { store, executions }: Omit<AbandonDependencies, 'log'>,
+  { store }: Pick<AbandonDependencies, 'store'>,
   state: ExportState | undefined,
   stateName: string,
 ): Promise<Run> {
-  const active = state?.active;
-  if (active === undefined) {
+  if (state?.active === undefined) {
     const { export: name, bounds, parentRun } = parseStateName(stateName);
     const ofBounds = bounds === undefined ? '' : ` from ${bounds.since} to ${bounds.until}`;
     const ofChildren = parentRun === undefined ? '' : ` with the children of run ${parentRun}`;
@@ -53,13 +52,8 @@ export async function requireAbandonableRun(
       `Export ${name} has no unfinished run${ofBounds}${ofChildren} to abandon`,
     );
   }
-  // The manifest may be written at any moment, whether or not the state changes in between.
-  if (active.completion?.isPublished === true && (await executions.status(active.execution)) === 'running') {
-    throw new ExportError(
-      'ConfigurationError',
-      `Run ${active.run} of export ${active.export} has all its pages and is being published; it can no longer be abandoned`,
-    );
-  }
+  const { active } = state;
+  assertMayBeAbandoned(active, state);
   // Consumers may have read the manifest. Only the watermark is left to move, and any start does that.
   const manifest = await store.read(manifestKey(active));
   if (manifest === undefined) return active;

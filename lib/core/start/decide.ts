@@ -218,11 +218,14 @@ function hasNothing({ totals, counts }: RunProgress): boolean {
 }
 
 /**
- * A run that is being published must not be abandoned: consumers may have read its manifest. There is no manifest if
- * the publication has failed because pages were changed.
+ * A run that is being published must not be abandoned: consumers may have read its manifest. Unless its pages were
+ * changed, so that it cannot be completed.
  * @throws ConfigurationError
  */
-function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Run, { failedStart }: ExportState): void {
+export function assertMayBeAbandoned(
+  { run, export: name, completion, lastFailure }: Run,
+  { failedStart }: ExportState,
+): void {
   const hasConflict = [lastFailure, failedStart].some((failure) => failure?.error === 'PageConflictError');
   if (completion?.isPublished !== true || hasConflict) return;
   throw new ExportError(

@@ -18,7 +18,7 @@ export async function abandonCommand(call: Call): Promise<number> {
     const named = { parents: options.parents, ...(bounds && boundsIn(definition.dates, bounds)) };
     const { stateName } = definitionOfStart(definition, named);
     const state = await log.exportState(stateName);
-    const run = await requireAbandonableRun({ store, executions }, state, stateName);
+    const run = await requireAbandonableRun({ store }, state, stateName);
     const { pages } = (await readProgress(log, run)).totals;
     const { since, until, bounded, parents } = run;
     const isOfChildren = parents?.isNamed === true;
@@ -39,7 +39,7 @@ export async function abandonCommand(call: Call): Promise<number> {
     const ofFirst = state?.watermark === undefined && since !== instantOf(0) ? ` --since ${since}` : '';
     const ofBounds = isOfChildren ? `--parents ${parents.run}` : `--since ${since} --until ${until}`;
     const next = bounded === true ? `start ${name} ${ofBounds}` : `plan ${name}${ofFirst}`;
-    await abandonRun({ log, store, executions }, run);
+    await abandonRun({ log, store }, run);
     stdout.write(
       options.json === true
         ? `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, ...(bounded && { since, until, bounded }), pages })}\n`

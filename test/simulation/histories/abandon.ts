@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import type { Executions, StoreReader } from '../../../lib/core/ports.ts';
+import type { StoreReader } from '../../../lib/core/ports.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
 import type { Observations } from '../invariants/observations.ts';
 import { table } from '../world/functions.ts';
@@ -15,7 +15,7 @@ import type { Command } from '../world/sdk-clients.ts';
 export const operatorId = 'operator';
 
 export function createAbandon(
-  { world, prefix, s3, findExecution }: Observations,
+  { world, prefix, s3 }: Observations,
   perform: (process: Process, command: Command) => unknown,
 ): (exportName: string) => Promise<void> {
   return async (exportName) => {
@@ -38,13 +38,10 @@ export function createAbandon(
       },
       locate: (key) => key,
     };
-    const executions: Executions = {
-      status: async (arn) => (findExecution(arn)?.status === 'RUNNING' ? 'running' : 'ended'),
-    };
     const { active } = (await log.exportState(exportName)) ?? {};
     if (active === undefined) return;
     try {
-      await abandonRun({ log, store, executions }, active);
+      await abandonRun({ log, store }, active);
       world.log(operatorId, () => `abandons ${active.run}`);
     } catch (error) {
       // It is published, or is being published.
