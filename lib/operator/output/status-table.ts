@@ -26,8 +26,6 @@ export interface StatusTableOptions extends TableOptions {
   /** `npx --no -- report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
-  /** Why the exports cannot be started, by name: then no table suggests it. */
-  readonly problems?: ReadonlyMap<string, string> | undefined;
 }
 
 /** A summary and a line per export; or the details of one whose runs were read, or that cannot be read. */
@@ -186,7 +184,7 @@ function detailsOf(view: ExportView, options: StatusTableOptions): readonly Deta
     details.push(['last start', `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`, 'red']);
   }
   if (runs.length === 0) {
-    details.push(startDetail(options, name, bounded.newest === null ? 'first run' : 'regular run'));
+    details.push(commandDetail(options, bounded.newest === null ? 'first run' : 'regular run', `start ${name}`));
   }
   return [
     ...details,
@@ -200,14 +198,6 @@ const commandDetail = ({ program, option }: StatusTableOptions, label: string, w
   `→ ${label}`,
   `${program} ${words} ${option}`,
 ];
-
-/** `words` select the run. */
-function startDetail(options: StatusTableOptions, name: string, label: string, words = ''): Detail {
-  const problem = options.problems?.get(name);
-  return problem === undefined
-    ? commandDetail(options, label, `start ${name}${words}`)
-    : ['settings', problem, 'yellow'];
-}
 
 function overdueDetails(view: ExportView, now: number): readonly Detail[] {
   const { reportsOverdue, lastReportsAt, reportsEverySeconds } = view;
@@ -256,7 +246,7 @@ const boundsText = ({ since, until, parentRun }: RunView): string => {
 function resumeDetails(run: RunView, words: string, options: StatusTableOptions): readonly Detail[] {
   if (!canResume(run)) return [];
   const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
-  return [startDetail(options, run.export, isFirst ? 'then start' : 'to resume', words)];
+  return [commandDetail(options, isFirst ? 'then start' : 'to resume', `start ${run.export}${words}`)];
 }
 
 /** `waiting for report 7f3a, IN_PROGRESS for 14 min`. */
