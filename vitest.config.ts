@@ -1,4 +1,4 @@
-import { globSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -6,13 +6,15 @@ import { defineConfig } from 'vitest/config';
 /** Tests that start processes, run functions against AWS over HTTP, synthesize many templates, or sweep many cases. */
 const slowTests = 'test/**/*.slow.test.ts';
 
-/** Files with property tests. They run in both tiers, with a twentieth of the cases in the quick one. */
-const propertyTests = globSync('test/**/*.test.ts').filter((file) =>
-  readFileSync(file, 'utf8').includes('/support/property.ts'),
-);
-
 /** Tests that need more than Node: local AWS emulators, a browser, or minutes and gigabytes. */
 const ownProjects = ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'];
+
+const sharedModules = {
+  // Files share the modules of their worker: importing them for each file again takes longer than most tests.
+  isolate: false,
+  // Node.js loads the modules itself, as it does outside the tests. Vite would transform each of them first.
+  experimental: { viteModuleRunner: false },
+};
 
 /** Where quick tests write: in memory, if Linux has a gigabyte for it. Most of what they do there is to wait until a disk has it. */
 function temporaryFolder(): string {
@@ -46,14 +48,11 @@ export default defineConfig({
           name: 'unit',
           include: ['test/**/*.test.ts'],
           exclude: [slowTests, ...ownProjects],
-          // Files share the modules of their worker: importing them for each file again takes longer than most tests.
-          isolate: false,
-          // Node.js loads the modules itself, as it does outside the tests. Vite would transform each of them first.
-          experimental: { viteModuleRunner: false },
+          ...sharedModules,
           env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.05', TMPDIR: temporaryFolder() },
         },
       },
-      { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests] } },
+      { extends: true, test: { name: 'slow', include: [slowTests], ...sharedModules } },
       {
         extends: true,
         test: {

@@ -1,8 +1,8 @@
 /**
  * fast-check for property tests: the same cases in every run, and as many as the tier can afford.
  *
- * `FUZZ_SEED=$RANDOM npm test` looks for new cases. `FUZZ_FACTOR` multiplies the number of cases: `npm test` takes a
- * twentieth of them, `npm run test:slow` all.
+ * `FUZZ_SEED=$RANDOM npm test` looks for new cases. `FUZZ_FACTOR` multiplies the number of cases: by default,
+ * `npm test` takes a twentieth of them.
  */
 
 import { fc, it, test } from '@fast-check/vitest';
