@@ -52,10 +52,10 @@ describe('npm run simulate', () => {
     expect(stdout.trimEnd()).toMatch(/\n\d+ faults, \d+ runs published\.\nAll invariants hold\.$/);
   });
 
-  it('prints the statistics of many histories as JSON', async () => {
-    const { status, stdout } = await runSimulate(['--seed', '1', '--runs', '6', '--pages', '3', '--json']);
+  it('prints the statistics of many histories', async () => {
+    const { status, stdout } = await runSimulate(['--seed', '1', '--runs', '6', '--pages', '3']);
     expect(status).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ seed: 1, histories: 6, violations: [], faults: expect.any(Object) });
+    expect(stdout).toMatch(/^6 histories, [\d,]+ events: .*\n[\d,]+ faults of \d+ kinds: .*\nAll invariants hold\.$/m);
   });
 
   it('reports every invalid option, and exits with status 2', async () => {
@@ -100,18 +100,9 @@ describe('npm run simulate -- --pairs', () => {
 
   it('runs one slice', async () => {
     const fault = (await findFirstFaults(small)).find((each) => each.startsWith('event-rejected ')) ?? '';
-    const { status, stdout } = await runSimulate([
-      '--pairs',
-      '--small',
-      small,
-      '--fault',
-      fault,
-      '--slice',
-      '1/2',
-      '--json',
-    ]);
+    const { status, stdout } = await runSimulate(['--pairs', '--small', small, '--fault', fault, '--slice', '1/2']);
     expect(status).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ histories: expect.any(Number), violations: [] });
+    expect(stdout).toMatch(/\nAll invariants hold\.\n$/);
   });
 
   it.each([

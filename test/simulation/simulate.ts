@@ -27,7 +27,6 @@ invariants at every write. A seed determines its history: the same seed always g
   --slice K/N  with --pairs: only part K of N parts of all pairs
   --small NAME one small history: with --pairs, only its pairs; otherwise prints its event log
   --fault F    with --small: this fault occurs; no others do. With --pairs: only pairs that begin with it. Can be repeated
-  --json       prints one JSON object as the last line of stdout; everything else goes to stderr
   --help       prints this help
 
 If an invariant is violated, the history is shrunk to the pages and faults that violate it, and its event log is printed
@@ -55,7 +54,6 @@ interface Options {
   readonly small: SmallHistory | undefined;
   readonly faults: readonly string[];
   readonly slice: Slice;
-  readonly json: boolean;
 }
 
 class UsageError extends Error {}
@@ -102,7 +100,7 @@ function parseOptions(args: readonly string[]): Options {
   const pages = integer('pages', 1, 1_000);
   const exports = integer('exports', 1, 1_000);
   const limit = integer('limit', 1, 100);
-  const { jobs, days = false, each = false, pairs = false, fault: faults = [], json = false } = values;
+  const { jobs, days = false, each = false, pairs = false, fault: faults = [] } = values;
   if (each && (seed === undefined || runs !== undefined)) problems.push('--each requires --seed and excludes --runs');
   if ((exports === undefined) !== (limit === undefined)) problems.push('--exports and --limit go together');
   const small = smallHistories.find((name) => name === values.small);
@@ -136,7 +134,6 @@ function parseOptions(args: readonly string[]): Options {
     small,
     faults,
     slice,
-    json,
   };
 }
 
@@ -158,7 +155,6 @@ function parse(args: readonly string[]) {
         slice: { type: 'string' },
         small: { type: 'string' },
         fault: { type: 'string', multiple: true },
-        json: { type: 'boolean' },
       },
     }).values;
   } catch (error) {
@@ -166,25 +162,21 @@ function parse(args: readonly string[]) {
   }
 }
 
-async function simulateOne({ plan, faults, json }: Options): Promise<number> {
-  const print = createPrinter(json);
+async function simulateOne({ plan, faults }: Options): Promise<number> {
   const history = await runHistory({ ...plan, recordLog: true });
-  const { violation, stats, seed, injectedFaults } = history;
+  const { violation, stats, injectedFaults } = history;
   print(formatEventLog(history.logLines, history.start));
   print(`${injectedFaults.length} faults, ${stats.runsPublished} runs published.`);
   const occurred = new Set(injectedFaults.map(faultName));
   const missing = faults.find((fault) => !occurred.has(fault));
-  if (violation !== undefined) await explainFailure({ plan, violation }, print);
+  if (violation !== undefined) await explainFailure({ plan, violation });
   else if (missing !== undefined)
     throw new UsageError(`${missing} did not occur. Another version of the code may name the site differently`);
   else print('All invariants hold.');
-  if (json) printJson({ seed, ...stats, violations: violation ? [{ seed, ...violation }] : [] });
   return violation === undefined ? 0 : 1;
 }
 
 async function simulateMany(options: Options): Promise<number> {
-  const { plan, mode, json } = options;
-  const print = createPrinter(json);
   const { plans, what } = await plansOf(options);
   print(`Running ${what}`);
   const summary = await runHistories(plans, showProgress);
@@ -192,14 +184,9 @@ async function simulateMany(options: Options): Promise<number> {
   if (summary.histories === 0)
     throw new UsageError('No such fault can occur. Another version of the code may name the site differently');
   print(formatSummary(summary));
-  const { failure, faultCounts, ...stats } = summary;
+  const { failure } = summary;
   if (failure === undefined) print('All invariants hold.');
-  else await explainFailure(failure, print, mode === 'each');
-  if (json) {
-    const violations = failure === undefined ? [] : [{ seed: failure.plan.seed, ...failure.violation }];
-    const seed = mode === 'pairs' ? undefined : Number(plan.seed);
-    printJson({ seed, ...stats, faults: Object.fromEntries(faultCounts), violations });
-  }
+  else await explainFailure(failure, options.mode === 'each');
   return failure === undefined ? 0 : 1;
 }
 
@@ -228,11 +215,10 @@ async function oneFaultEach(plan: HistoryPlan): Promise<HistoryPlan[]> {
   return [withoutFaults, ...[...names].map((name) => ({ ...withoutFaults, forcedFaults: new Set([name]) }))];
 }
 
-type Print = (text: string) => void;
 type Failure = NonNullable<Summary['failure']>;
 
 /** Shrinks the failing history, and prints its event log and how to replay it. */
-async function explainFailure({ plan, violation }: Failure, print: Print, isOfEach = false): Promise<void> {
+async function explainFailure({ plan, violation }: Failure, isOfEach = false): Promise<void> {
   print(`\nFAILED at seed ${plan.seed}: ${violation.invariant}\n  ${violation.details}`);
   const failing = await runHistory(plan);
   if (failing.violation === undefined) {
@@ -278,13 +264,8 @@ function formatSummary(summary: Summary): string {
   ].join('\n');
 }
 
-/** With --json, stdout is for JSON only. */
-function createPrinter(json: boolean): Print {
-  return (text) => (json ? process.stderr : process.stdout).write(`${text}\n`);
-}
-
-function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value)}\n`);
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
 }
 
 function showProgress(completed: number): void {

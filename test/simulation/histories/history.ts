@@ -80,7 +80,6 @@ export interface HistoryStats {
   readonly events: number;
   readonly executions: number;
   readonly invocations: number;
-  readonly requestsToService: number;
   readonly pagesStored: number;
   readonly runsPublished: number;
   /** How many of `runsPublished` have several slices. */
@@ -91,7 +90,6 @@ export interface HistoryStats {
   readonly parentRunsPublished: number;
   /** How many jobs the service has created. */
   readonly reportJobs: number;
-  readonly maxHistoryEvents: number;
 }
 
 /** A history with more events, per export, has a loop that never ends. */
@@ -152,14 +150,12 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       events: world.time.eventCount(),
       executions: executions.length,
       invocations: deployments.reduce((total, { lambda }) => total + lambda.invocationCount(), 0),
-      requestsToService: all.reduce((total, { service }) => total + service.requestCount(), 0),
       pagesStored: [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
       runsPublished: manifests.length,
       slicedRunsPublished: manifests.filter(({ slices }) => slices !== undefined).length,
       boundedRunsPublished: manifests.filter(({ bounded }) => bounded).length,
       parentRunsPublished: manifests.filter(({ parents }) => parents !== undefined).length,
       reportJobs: all.reduce((total, { service }) => total + (service.jobs?.all().length ?? 0), 0),
-      maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
 }

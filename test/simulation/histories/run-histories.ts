@@ -29,7 +29,6 @@ export async function runHistories(
   const totals = new Map<keyof HistoryStats, number>();
   const faultCounts = new Map<string, number>();
   let histories = 0;
-  let maxHistoryEvents = 0;
   let failure: Summary['failure'];
   const runWorker = async () => {
     const worker = new Worker(new URL('./history-worker.ts', import.meta.url));
@@ -40,7 +39,6 @@ export async function runHistories(
         histories += 1;
         for (const [name, count] of Object.entries(stats) as [keyof HistoryStats, number][]) add(totals, name, count);
         for (const [kind, count] of counts) add(faultCounts, kind, count);
-        maxHistoryEvents = Math.max(maxHistoryEvents, stats.maxHistoryEvents);
         if (violation !== undefined) failure ??= { plan, violation };
         onProgress(histories);
         if (failure !== undefined) return;
@@ -52,7 +50,6 @@ export async function runHistories(
   await Promise.all(Array.from({ length: availableParallelism() }, runWorker));
   return {
     ...(Object.fromEntries(totals) as unknown as HistoryStats),
-    maxHistoryEvents,
     histories,
     failure,
     faultCounts: new Map([...faultCounts].sort(([, one], [, other]) => other - one)),

@@ -38,7 +38,6 @@ export interface WriteChecks {
   readonly onItem: (item: Item, existing: Item | undefined) => void;
   /** The reports in the export's published runs. */
   publishedReports(exportName: string): ReadonlySet<SimulatedReport>;
-  publishedRunCount(): number;
   /** Completed runs, in order. */
   readonly completions: readonly Completion[];
   /** The date from which the export must miss nothing; undefined before its first watermark. */
@@ -190,7 +189,6 @@ export function createWriteChecks(
       }
     },
     publishedReports: (exportName) => seen.publishedReports.get(exportName) ?? new Set(),
-    publishedRunCount: () => seen.manifests.size,
     completions: seen.completions,
     lowerBound: (exportName) => seen.lowerBounds.get(exportName),
     mustKnowRoot: (process, service) => mustKnowRoot(observations, seen, process, service),

@@ -110,8 +110,6 @@ export interface StepFunctions {
    */
   redrive(execution: SimulatedExecution): void;
   find(arn: string): SimulatedExecution | undefined;
-  /** Removes an execution as though its retention period had passed: its name can be used again. */
-  forget(execution: SimulatedExecution): void;
   readonly executions: readonly SimulatedExecution[];
 }
 
@@ -189,11 +187,6 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
       );
     },
     find: (arn) => byArn.get(arn),
-    forget(execution) {
-      byName.delete(execution.name);
-      byArn.delete(execution.arn);
-      executions.splice(executions.indexOf(execution), 1);
-    },
   };
 }
 

@@ -107,7 +107,6 @@ export interface SimulatedService {
   readonly retryAfterCount: () => number;
   /** The service's clock. */
   now(): number;
-  readonly requestCount: () => number;
 }
 
 export interface ServiceOptions {
@@ -187,7 +186,6 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const ended = new Map<string, number>();
   const gone = new Set<string>();
   const proofs = new Map<string, Proof[]>();
-  let requestCount = 0;
   let retryAfterCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
 
@@ -203,7 +201,6 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     });
 
   function respond(request: ServiceRequest, site: string, process: Process): ServiceResponse {
-    requestCount += 1;
     const response =
       request.host === filesHost ? respondWithFile(request, site, process) : answer(request, site, process);
     if (response.status === 429 || response.headers['retry-after'] !== undefined) retryAfterCount += 1;
@@ -525,7 +522,6 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     needsUpperBound: options.needsUpperBound,
     listsAll: options.listsAll,
     dateUnitMs: options.dateUnitMs,
-    requestCount: () => requestCount,
     servedPages: (cursor) => served.get(cursor) ?? [],
     hasGone: (parent, status) => gone.has(`${parent} ${status}`),
     endedAt: (cursor) => ended.get(cursor ?? ''),

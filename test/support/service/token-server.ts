@@ -16,8 +16,6 @@ interface TokenServerOptions {
   readonly lifeSeconds?: number | string | null | undefined;
   /** Whether a refresh token is replaced. */
   readonly rotates?: boolean;
-  /** Whether it is used twice without harm. */
-  readonly forgives?: boolean;
   /** Called before the response of the token end point, after the token was replaced. */
   readonly beforeResponse?: ((response: ServerResponse) => void | Promise<void>) | undefined;
   /** Other fields of that response; undefined removes one. */
@@ -66,7 +64,7 @@ export async function startTokenServer(initial: TokenServerOptions = {}) {
     if (isUnknown || (method !== 'none' && secret[method] !== clientSecret))
       return void send(response, 401, { error: 'invalid_client' });
     const known = refreshTokens.get(sent);
-    if (known?.isUsed === true && options.forgives !== true) {
+    if (known?.isUsed === true) {
       reused.push(sent);
       revoked.add(known.consent);
     }
