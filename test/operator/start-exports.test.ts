@@ -16,6 +16,7 @@ import { anExportDefinition, aRunResult, at } from '../support/builders.ts';
 /** Exports that start and end when the test says so. */
 function someExports(names: readonly string[], changes: Partial<ExportDefinition> = {}) {
   const starts: { readonly name: string; readonly request: StartRequest; readonly options: StartOptions }[] = [];
+  const begun = new Map(names.map((name) => [name, Promise.withResolvers<StartOptions>()]));
   const ends = new Map(names.map((name) => [name, Promise.withResolvers<RunEnd>()]));
   const startable = {
     option: '--stack Reports',
@@ -27,23 +28,24 @@ function someExports(names: readonly string[], changes: Partial<ExportDefinition
         log: { async *boundedStates() {} },
         start(request: StartRequest, options: StartOptions) {
           starts.push({ name, request, options });
+          begun.get(name)?.resolve(options);
           return end.promise;
         },
       };
     },
   };
-  const startOf = (name: string) => starts.find((each) => each.name === name)?.options;
+  /** Once the export has started. */
+  const startOf = async (name: string) => await begun.get(name)?.promise;
   return {
     startable,
     starts,
     started: () => starts.map(({ name }) => name),
     /** Tells the caller of the start that the execution has started. */
-    announce: (name: string) => startOf(name)?.onStarted?.(`arn:execution:${name}`),
-    emit: (name: string, event: ExportEvent) => startOf(name)?.emit(event),
-    end: async (name: string, end: RunEnd | Error) => {
+    announce: async (name: string) => (await startOf(name))?.onStarted?.(`arn:execution:${name}`),
+    emit: async (name: string, event: ExportEvent) => (await startOf(name))?.emit(event),
+    end: (name: string, end: RunEnd | Error): void => {
       if (end instanceof Error) ends.get(name)?.reject(end);
       else ends.get(name)?.resolve(end);
-      await settle();
     },
   };
 }
@@ -56,9 +58,6 @@ const startExports = (
   { json, quiet, ...settings }: Settings,
   context: CommandContext,
 ) => startOn(startable as Target, names, settings, { ...context, options: { json, quiet } });
-
-/** Everything that can go on has gone on after a turn of the event loop: nothing here waits for a timer. */
-const settle = () => new Promise(setImmediate);
 
 function aContext({ isTerminal = false } = {}) {
   const interruption = new AbortController();
@@ -118,14 +117,12 @@ describe('starting exports of a stack', () => {
     const { context, written } = aContext();
     const request = { restart: true };
     const status = startExports(startable, names(20), { ...concurrently, request }, context);
-    await settle();
-    expect(started()).toEqual(names(8));
-    announce('export-3');
-    await settle();
-    expect(started()).toEqual(names(9));
+    await expect.poll(started).toEqual(names(8));
+    await announce('export-3');
+    await expect.poll(started).toEqual(names(9));
     for (const name of names(20)) {
-      announce(name);
-      await end(name, startedEnd(name));
+      await announce(name);
+      end(name, startedEnd(name));
     }
     expect(await status).toBe(0);
     expect(starts.map((each) => each.request)).toEqual(Array(20).fill(request));
@@ -140,13 +137,12 @@ describe('starting exports of a stack', () => {
   it('passes on how many runs are in progress', async () => {
     const { startable, starts, announce, end } = someExports(names(3));
     const status = startExports(startable, names(3), { ...concurrently, follow: true }, aContext().context);
-    await settle();
-    for (const name of names(3)) announce(name);
+    for (const name of names(3)) await announce(name);
     const followers = () => starts[2]?.options.followers?.();
     expect(followers()).toBe(3);
-    await end('export-0', completed('export-0'));
-    expect(followers()).toBe(2);
-    for (const name of names(3)) await end(name, completed(name));
+    end('export-0', completed('export-0'));
+    await expect.poll(followers).toBe(2);
+    for (const name of names(3)) end(name, completed(name));
     expect(await status).toBe(0);
   });
 
@@ -154,11 +150,10 @@ describe('starting exports of a stack', () => {
     const { startable, started, announce, end } = someExports(names(10));
     const { context, written, interrupt } = aContext();
     const status = startExports(startable, names(10), { ...concurrently, follow: true }, context);
-    await settle();
-    announce('export-0');
-    await settle();
+    await announce('export-0');
+    await expect.poll(started).toEqual(names(9));
     interrupt();
-    for (const name of started()) await end(name, startedEnd(name));
+    for (const name of started()) end(name, startedEnd(name));
     expect(await status).toBe(130);
     expect(started()).toEqual(names(9));
     expect(linesOf(written.stdout)).toContain('In progress: export-0');
@@ -173,9 +168,9 @@ describe('running exports of a directory', () => {
     const { startable, started, end } = someExports(all);
     const { context, written, interrupt } = aContext();
     const status = startExports(startable, all, { ...oneByOne, json: true }, context);
-    await settle();
+    await expect.poll(started).toEqual(['daily']);
     interrupt();
-    await end('daily', { status: 'interrupted' });
+    end('daily', { status: 'interrupted' });
     expect(await status).toBe(130);
     expect(started()).toEqual(['daily']);
     expect(jsonLines(written.stdout)).toMatchObject([
@@ -253,9 +248,8 @@ describe('the end of a start', () => {
     const { startable, emit, end } = someExports(['daily']);
     const { context, written } = aContext();
     const status = startExports(startable, ['daily'], { ...oneByOne, quiet: true }, context);
-    await settle();
-    if (event !== undefined) emit('daily', event);
-    await end('daily', ended);
+    if (event !== undefined) await emit('daily', event);
+    end('daily', ended);
     expect(await status).toBe(exitStatus);
     // On a busy machine, it takes longer.
     const shown = linesOf(written.stdout + written.stderr).map((line) => line.replace(/ in \d+\.\d s\)/, ' in 0.0 s)'));
@@ -272,7 +266,7 @@ it('exports start after that of their parents, which is not started unless it is
     const parents = { export: parentsOf[name] ?? '', ...rest };
     return { ...(await startable.open(name)), definition: anExportDefinition({ name, parents }) };
   };
-  for (const name of [...names, 'other']) await end(name, completed(name));
+  for (const name of [...names, 'other']) end(name, completed(name));
   expect(await startExports({ ...startable, open }, names, oneByOne, aContext().context)).toBe(0);
   expect(started()).toEqual(['list', 'children', 'grandchildren']);
 });

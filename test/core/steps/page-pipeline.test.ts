@@ -66,10 +66,9 @@ const untilAborted = (_: number, signal?: AbortSignal) =>
   new Promise<void>((_, reject) => {
     signal?.addEventListener('abort', () => reject(signal.reason));
   });
-/** Lets everything happen that does not wait for the test. */
-const settled = async () => {
-  for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate);
-};
+/** Waits until the service has received so many requests. */
+const requested = async (bench: Bench, count: number) =>
+  await expect.poll(() => bench.service.requests).toHaveLength(count);
 const reset = async () => {
   throw new ExportError('ServiceUnavailableError', 'connection reset');
 };
@@ -108,14 +107,13 @@ describe('an invocation of several pages', () => {
     });
     const invoked = invoke(bench, { store: storeBehind(bench, received), log });
     received.open(2);
-    await settled();
+    await requested(bench, 2);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2)]);
     expect(bench.store.objects.size).toBe(0);
     received.open(1);
-    await settled();
     // Page 1 is stored, so two others may be in flight. None of them is stored before page 1 is logged.
+    await requested(bench, 3);
     expect(bench.store.objects.size).toBe(1);
-    expect(bench.service.requests).toHaveLength(3);
     received.open(3, 4, 5);
     logged.open(5, 4, 3, 2, 1);
     expect(await invoked).toMatchObject({ next: 'finish' });
@@ -139,7 +137,9 @@ describe('an invocation of several pages', () => {
   it('logs no page after one that cannot be logged, and throws only once nothing is in flight', async () => {
     const bench = manyPages();
     const received = gates();
+    const attempted: number[] = [];
     const log = logWith(bench, async ({ page }) => {
+      attempted.push(page);
       throw new ExportError('ServiceUnavailableError', `page ${page} cannot be logged`);
     });
     let isOver = false;
@@ -148,7 +148,7 @@ describe('an invocation of several pages', () => {
     });
     invoked.catch(() => {});
     received.open(1);
-    await settled();
+    await expect.poll(() => attempted).toEqual([1]);
     expect(isOver).toBe(false);
     received.open(2, 3);
     await expect(invoked).rejects.toThrow('page 1 cannot be logged');
@@ -174,12 +174,16 @@ describe('an invocation of several pages', () => {
   it('requests nothing after a page that was requested ahead and has failed', async () => {
     const bench = manyPages();
     const received = gates();
+    const hasFailed = Promise.withResolvers<void>();
     const invoked = invoke(bench, {
       store: storeBehind(bench, received),
-      service: failingBody(bench, cursorAt(2), reset),
+      service: failingBody(bench, cursorAt(2), async () => {
+        hasFailed.resolve();
+        return await reset();
+      }),
     });
     invoked.catch(() => {});
-    await settled();
+    await hasFailed.promise;
     received.open(1);
     await expect(invoked).rejects.toThrow('connection reset');
     expect(await loggedPages(bench)).toEqual([1]);
@@ -204,7 +208,7 @@ describe('an invocation of several pages', () => {
       });
       const now = () => bench.deps.runtime.now() + offsetMs;
       const invoked = invoke(bench, { service, retryAfterDeadline: Infinity, sleep: untilAborted, now });
-      await settled();
+      await requested(bench, 2);
       gate.resolve();
       expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: seconds, page: 1, waits: 1 });
     },
@@ -244,7 +248,7 @@ describe('an invocation of several pages', () => {
     const bench = manyPages();
     const received = gates();
     const invoked = invoke(bench, { store: storeBehind(bench, received) });
-    await settled();
+    await requested(bench, 2);
     const { active, ...idle } = await bench.state();
     await bench.log.replaceState({ ...idle, version: idle.version + 1 });
     received.open(1, 2, 3, 4, 5);
