@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
+import { type JobVendor, jobVendors, startJobVendor } from '../support/service/job-vendors.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import type { SimulatorOptions } from '../support/service/simulator.ts';
 import { type Simulator, startSimulator } from '../support/service/simulator.ts';
@@ -54,7 +55,7 @@ function manifestsIn(out: string): Promise<Manifest[]> {
   );
 }
 
-async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
+async function reportsOf(manifest: Manifest, out: string, pattern = /<report id="([^"]+)"/g): Promise<string[]> {
   const bodies = await Promise.all(
     manifest.pages.map(async ({ key, sha256, compression }) => {
       const object = await readFile(join(out, key));
@@ -63,7 +64,7 @@ async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
       return body.toString();
     }),
   );
-  return [...bodies.join('').matchAll(/<report id="([^"]+)"/g)].map(([, id]) => id ?? '');
+  return [...bodies.join('').matchAll(pattern)].map(([, id]) => id ?? '');
 }
 
 describe('a run that is interrupted', () => {
@@ -113,6 +114,47 @@ describe('a run that is interrupted', () => {
     const summary = await readFile(join(out, dirname(published?.pages[0]?.key ?? ''), 'run.json'), 'utf8');
     expect((JSON.parse(summary) as RunSummary).watermark).toBe(published?.serviceStartedAt);
     expect(ended.stdout + ended.stderr).not.toContain(apiKey);
+  });
+
+  it.each([
+    ['created', '/$export?', 2],
+    ['polled', '_jobId=', 1],
+  ])('by kill -9 while a report job is %s leaves at most one job that is not used', async (_, request, created) => {
+    const vendor = jobVendors.find(({ file }) => file === 'fhir-export.json') as JobVendor;
+    const rows = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id, at: Date.UTC(2026, 10, 3) }));
+    const reached = Promise.withResolvers<void>();
+    let isOver = false;
+    const fault: Parameters<typeof startJobVendor>[2]['fault'] = ({ url }) => {
+      if (isOver || !url.href.includes(request)) return undefined;
+      reached.resolve();
+      // The service creates a job, although its response is lost.
+      if (created > 1) server.world.create(0, Number.MAX_SAFE_INTEGER);
+      return 'silent';
+    };
+    await using server = await startJobVendor(vendor, rows, { now: Date.now, fault });
+    server.world.waits = 0;
+    const out = await aDirectory();
+    const described = await readFile(join(import.meta.dirname, '../../docs/apis', vendor.file), 'utf8');
+    const settings = described
+      .replace('https://fhir.example.com', server.url)
+      .replace('"within": "P1D"', '"every": "PT1S"');
+    await writeFile(join(out, 'report-exporter.json'), settings);
+    const local = ['local', `--out=${out}`, '--json'];
+    const killed = start(local, env);
+    await reached.promise;
+    killed.process.kill('SIGKILL');
+    await killed.ended;
+    isOver = true;
+    // Until then, the job may be one of a process that still runs.
+    const later = 'const now = Date.now; Date.now = () => now() + 660_000';
+    const end = jsonOf(
+      await run(local, { ...env, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(later)}` }),
+    );
+    expect(end).toMatchObject({ status: 'completed', reports: 5 });
+    expect(await reportsOf(await readManifest(end.manifest ?? ''), out, /"id":"(\w)"/g)).toEqual(
+      rows.map(({ id }) => id),
+    );
+    expect(server.created()).toBe(created);
   });
 
   it('by Ctrl-C exits with 130, publishes nothing, and is resumed without fetching a logged page again', async () => {
