@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, ExportedParents, LoopState, Run } from '../../../lib/core/model.ts';
-import { parentsPerPart } from '../../../lib/core/parents/plan.ts';
+import { createPlan, parentsPerPart } from '../../../lib/core/parents/plan.ts';
 import { parentsOfRun } from '../../../lib/core/parents/run-parents.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
@@ -144,6 +144,7 @@ describe('a run whose parents are the reports of another export', () => {
   it.each([
     [{}, [repo('')], 'The value at /@id of report 1 of page 1 of run', 'must not be empty'],
     [{}, [repo('a'), repo('..')], 'report 2 of page 1', 'must not be . or ..'],
+    [{}, [repo('a'.repeat(1_000)), repo('a'.repeat(1_001))], 'report 2', 'must have at most 1,000 characters'],
     [{ inHeaders: ['parent'] }, [repo('ä')], 'report 1', 'must be printable ASCII'],
     [
       { also: { owner: '/@owner' }, inHeaders: ['parent.owner'] },
@@ -174,6 +175,32 @@ describe('a run whose parents are the reports of another export', () => {
       expect(bench.service.requests).toEqual([]);
     },
   );
+
+  it.each([
+    ['100,000 parents', 100_000, (index: number) => `${index}`],
+    // Each line of the plan has 2,048 bytes.
+    ['32 MiB of parents', 16_384, (index: number) => '€'.repeat(520) + `${index}`.padEnd(478)],
+  ])('has a plan of at most %s', (limit, most, idOf) => {
+    const plan = createPlan(defaults);
+    const add = (index: number) => plan.add([{ type: 'string', text: idOf(index) }], 'a report');
+    for (let index = 0; index < most; index += 1) add(index);
+    expect(plan.lines()).toHaveLength(most);
+    expect(() => add(most)).toThrow(`Export repos has more than ${limit}`);
+  });
+
+  it('reads its parents from at most 200,000 pages', async () => {
+    const { repos: parents, issues: bench, publish } = someExports();
+    await publish(repos('a'));
+    const [key = ''] = manifestsIn(parents);
+    const manifest = parents.store.objects.get(key) ?? '';
+    const startWith = async (pages: number) => {
+      parents.store.objects.set(key, manifest.replace('"pages": 1', `"pages": ${pages}`));
+      return await bench.start();
+    };
+    completed(await startWith(200_000));
+    const { message } = failed(await startWith(200_001));
+    expect(message).toMatch(/^Run .* of export repos has more than 200,000 pages/);
+  });
 
   it.each([true, false])('is empty if there are no parents: published %s', async (publishEmptyRuns) => {
     const { issues: bench, publish } = someExports({ definition: { publishEmptyRuns } });
