@@ -11,7 +11,7 @@ import {
   throttled,
   withBody,
 } from '../../support/service/faults.ts';
-import { callJson, dynamoDb, getJson } from '../support/aws.ts';
+import { dynamoDb, getJson, logEvents } from '../support/aws.ts';
 import { templateFile } from '../support/cdk.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { endOfExecution, executionsOf, runExecution } from '../support/executions.ts';
@@ -102,16 +102,3 @@ describe('a deployed export of a failing service', () => {
     expect(Object.keys(texts).filter((name) => texts[name]?.includes(apiKey))).toEqual([]);
   });
 });
-
-/** The events of all log groups. */
-async function logEvents(): Promise<object[]> {
-  const { logGroups } = await callJson<{ logGroups: { logGroupName: string }[] }>(
-    'logs',
-    'Logs_20140328.DescribeLogGroups',
-    {},
-  );
-  const responses = logGroups.map(({ logGroupName }) =>
-    callJson<{ events: object[] }>('logs', 'Logs_20140328.FilterLogEvents', { logGroupName, limit: 10_000 }),
-  );
-  return (await Promise.all(responses)).flatMap(({ events }) => events);
-}

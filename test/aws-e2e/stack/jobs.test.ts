@@ -7,9 +7,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { Target } from '../../../lib/operator/target.ts';
+import type { ApiProps } from '../../../lib/settings/props.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { jobVendors, startJobVendor } from '../../support/service/job-vendors.ts';
-import { dynamoDb, stepFunctions } from '../support/aws.ts';
+import { dynamoDb, logEvents, stepFunctions } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
 import { endOfExecution, runExecution } from '../support/executions.ts';
 import { apiKey, putApiKey, serviceName, serviceOutput } from '../support/exporter-stack.ts';
@@ -19,7 +20,7 @@ import { readStored } from '../support/published-run.ts';
 const stackName = 'ReportExporterJobs';
 const ids = ['a', 'b', 'c', 'd', 'e'];
 
-/** A server whose exports of resources have two files. */
+/** A server whose exports of resources have two files, here on a host of their own. */
 const vendor = jobVendors.find(({ file }) => file === 'fhir-export.json');
 
 /** The request during which an execution is killed. */
@@ -29,7 +30,7 @@ const moments: readonly (readonly [moment: string, isRequest: (path: string) => 
   ['downloaded', (path) => path.endsWith('/1')],
 ];
 
-const api = {
+const apiWith = (hosts: readonly string[]): ApiProps => ({
   auth: { kind: 'bearer' },
   job: {
     create: {
@@ -41,10 +42,10 @@ const api = {
     id: { header: 'Content-Location', after: '/$export-poll-status?_jobId=' },
     poll: { path: '/r4/$export-poll-status', query: { _jobId: '{job}' }, every: 'PT2S' },
     when: { waiting: { status: 202 }, done: { at: '/transactionTime' } },
-    result: { at: '/output/*/url' },
+    result: { at: '/output/*/url', hosts },
   },
   page: { format: 'ndjson' },
-} as const;
+});
 
 describe('a deployed export with report jobs', () => {
   let server: Awaited<ReturnType<typeof startJobVendor>>;
@@ -56,18 +57,20 @@ describe('a deployed export with report jobs', () => {
     if (vendor === undefined) throw new Error('no such vendor');
     const rows = ids.map((id) => ({ id, at: Date.UTC(2026, 10, 3, 12) }));
     const reply: typeof vendor.reply = (asked, world) => {
-      const { headers, ...rest } = vendor.reply(asked, world);
-      return { ...rest, headers: { ...headers, 'retry-after': undefined } };
+      const { headers, body, ...rest } = vendor.reply(asked, world);
+      const withHost = JSON.stringify(body ?? {}).replaceAll(`${world.apiUrl()}/files/`, `${world.filesUrl()}/files/`);
+      return { ...rest, headers: { ...headers, 'retry-after': undefined }, body: JSON.parse(withHost) as object };
     };
     const fault = (_: unknown, { path }: { readonly path: string }) => {
       onRequest(path);
       return undefined;
     };
+    const replyWithFile = vendor.reply;
     // The rows exist, whatever the date is.
-    server = await startJobVendor({ reply }, rows, { now: () => Date.UTC(2027, 0, 1), fault });
+    server = await startJobVendor({ reply, replyWithFile }, rows, { now: () => Date.UTC(2027, 0, 1), fault });
     outputs = await deploy({
       stackName,
-      services: { [serviceName]: { baseUrl: server.url, api } },
+      services: { [serviceName]: { baseUrl: server.url, api: apiWith([server.filesHost]) } },
       exports: moments.map(([name]) => ({ name, since: { initial: '2026-11-01T00:00:00Z' } })),
     });
     await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
@@ -105,8 +108,11 @@ describe('a deployed export with report jobs', () => {
     expect(pages.flatMap((page) => Array.from(page.matchAll(/"id":"(\w)"/g), ([, id]) => id))).toEqual(ids);
     expect(server.created() - before).toBe(1);
     const { Items } = await dynamoDb.send(new ScanCommand({ TableName: outputs.TableName }));
-    const seen = JSON.stringify([Items, killed, next]);
-    expect(seen).toContain('7f3a-');
-    expect(seen).not.toContain('/files/');
+    const texts = [Items, killed, next, await logEvents()].map((each) => JSON.stringify(each));
+    for (const known of [texts[0], texts.at(-1)]) expect(known).toContain('7f3a-');
+    for (const text of texts) expect(text).not.toContain('/files/');
+    const ofFiles = server.received.filter(({ at }) => at === 'files');
+    expect(ofFiles.map(({ headers }) => headers.authorization)).toContain(undefined);
+    expect(JSON.stringify(ofFiles)).not.toContain(apiKey);
   });
 });

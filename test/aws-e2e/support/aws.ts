@@ -29,6 +29,19 @@ export async function callJson<Result>(service: string, target: string, paramete
   return await send<Result>(service, { method: 'POST', path: '/', headers, body });
 }
 
+/** The events of all log groups. */
+export async function logEvents(): Promise<object[]> {
+  const { logGroups } = await callJson<{ logGroups: { logGroupName: string }[] }>(
+    'logs',
+    'Logs_20140328.DescribeLogGroups',
+    {},
+  );
+  const responses = logGroups.map(({ logGroupName }) =>
+    callJson<{ events: object[] }>('logs', 'Logs_20140328.FilterLogEvents', { logGroupName, limit: 10_000 }),
+  );
+  return (await Promise.all(responses)).flatMap(({ events }) => events);
+}
+
 /** Sends a GET, such as for Lambda's list of functions. */
 export async function getJson<Result>(service: string, path: string): Promise<Result> {
   return await send<Result>(service, { method: 'GET', path, headers: {}, body: '' });
