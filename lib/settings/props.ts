@@ -478,7 +478,7 @@ export interface AuthLoginProps {
    */
   readonly kind: 'login';
   /**
-   * The path of the POST for a token, below `baseUrl`.
+   * The path of the request for a token, below `baseUrl`: a POST, or a GET without `body` and `form`.
    *
    * @example '/auth'
    */
@@ -495,6 +495,12 @@ export interface AuthLoginProps {
    * @example {'user':'{secret.user}','password':'{secret.password}'}
    */
   readonly form?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Its headers, with `{secret}` or fields of its JSON.
+   *
+   * @example {'X-Api-Key':'{secret}'}
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /**
    * Where the response has the token.
    *

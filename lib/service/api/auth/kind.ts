@@ -48,7 +48,8 @@ type TokenServer = {
 } & ({ readonly url: string } | { readonly path: string });
 
 export interface TokenRequest {
-  readonly fields: JsonObject;
+  /** Absent: it is a GET. */
+  readonly fields?: JsonObject | undefined;
   readonly encoding: 'form' | 'json';
   readonly headers?: Send;
   /** Is signed, and sent in the field `as`. */

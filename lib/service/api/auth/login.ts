@@ -3,6 +3,7 @@
  *
  *     {"kind": "login", "path": "/auth", "body": {"user": "{secret.user}", "password": "{secret.password}"},
  *      "token": "/access_token", "expires": "/expires_in"}
+ *     {"kind": "login", "path": "/token", "headers": {"X-Api-Key": "{secret}"}, "token": "/access_token"}
  */
 
 import * as z from 'zod/mini';
@@ -29,7 +30,7 @@ import {
   unknownPlaceholder,
   wholeSecret,
 } from './secret.ts';
-import { optionalSend } from './send.ts';
+import { optionalSend, sendSchema, sentValues, usesToken } from './send.ts';
 import { bearerToken, problemOfToken } from './token-endpoint.ts';
 
 const pointer = text(jsonPath, 'must be a JSON Pointer, such as /access_token');
@@ -51,9 +52,10 @@ function findProblems(value: JsonValue, path: SettingsProblem['path'] = []): rea
 export const loginSchema = object({
   kind: kindField('login'),
   path: field(
-    'The path of the POST for a token, below `baseUrl`.',
+    'The path of the request for a token, below `baseUrl`: a POST, or a GET without `body` and `form`.',
     checkedText((path) => {
-      if (path.includes('{')) return 'must not have placeholders: URLs are logged. Put the secret into body or form';
+      if (path.includes('{'))
+        return 'must not have placeholders: URLs are logged. Put the secret into body, form or headers';
       return /^\/[\x21-\x7e]*$/.test(path) && !path.includes('#') ? undefined : 'must be a path, such as /auth';
     }),
     { example: '/auth' },
@@ -68,6 +70,9 @@ export const loginSchema = object({
     z.record(z.string(), z.string()).check(withoutProblems((form) => findProblems(form))),
     { example: { user: '{secret.user}', password: '{secret.password}' } },
   ),
+  headers: optionalField('Its headers, with `{secret}` or fields of its JSON.', sendSchema, {
+    example: { 'X-Api-Key': '{secret}' },
+  }),
   token: field('Where the response has the token.', pointer, { example: '/access_token' }),
   expires: optionalField(
     'Where the response has the seconds until it expires, or the instant. Without it, the token is used until it is rejected.',
@@ -78,31 +83,37 @@ export const loginSchema = object({
 });
 type Login = z.infer<typeof loginSchema>;
 
-const contentOf = ({ body, form }: Login) => body ?? form ?? {};
+/** What has fields of the secret. */
+const templatesOf = ({ body, form, headers }: Login): string => JSON.stringify([body, form, headers]);
 
 export const loginKind: AuthKind<Login> = {
   send: bearerToken,
   rules: (auth) => [
-    [[], (auth.body === undefined) === (auth.form === undefined), 'must have either body or form'],
-    [
-      [auth.body === undefined ? 'form' : 'body'],
-      !namesSecret(JSON.stringify(contentOf(auth))),
-      'must have {secret} or {secret.FIELD}',
-    ],
+    [['form'], auth.body !== undefined && auth.form !== undefined, 'takes the place of body: set only one of them'],
+    [[], !namesSecret(templatesOf(auth)), 'must have {secret} or {secret.FIELD} in body, form or headers'],
+    [['headers'], usesToken(auth.headers ?? {}), 'must not have {token}, which this request is for'],
   ],
   secretName: (auth, isJson) => {
-    const fields = fieldsNamed(JSON.stringify(contentOf(auth)));
+    const fields = fieldsNamed(templatesOf(auth));
     return fields.length === 0 ? 'secret' : `${fields.join(' and ')}${isJson ? '' : ', as JSON'}`;
   },
-  read: (auth, secret) =>
-    Object.fromEntries(partsNamed(auth).map((name) => [name, valueOf(secret, name === '' ? undefined : name)])),
+  read(auth, secret) {
+    // A header carries fewer characters than a body.
+    sentValues(auth.headers ?? {}, (name) => valueOf(secret, name));
+    return Object.fromEntries(partsNamed(auth).map((name) => [name, valueOf(secret, name === '' ? undefined : name)]));
+  },
   rejected: 'the token was rejected, and so was a new one. Check auth.send, and what the user may do',
   token: {
     server: ({ path }) => ({ path, setting: 'baseUrl and auth.path' }),
-    request: (auth, parts) => ({
-      fields: fillJson(contentOf(auth), (name) => parts[name ?? ''] ?? ''),
-      encoding: auth.body === undefined ? 'form' : 'json',
-    }),
+    request({ body, form, headers = {} }, parts) {
+      const valueIn = (name = '') => parts[name] ?? '';
+      const content = body ?? form;
+      return {
+        fields: content && fillJson(content, valueIn),
+        encoding: body === undefined ? 'form' : 'json',
+        headers: sentValues(headers, valueIn),
+      };
+    },
     paths: ({ token, expires }) => (expires === undefined ? [token] : [token, expires]),
     read({ token: at, expires }, { value, seconds }) {
       const token = value(at);
@@ -116,14 +127,15 @@ export const loginKind: AuthKind<Login> = {
           : `its value at ${expires} is no number of seconds, and no instant`);
       return problem === undefined ? { token: token.text ?? '', seconds: left } : { problem };
     },
-    misunderstood: 'auth.path, and auth.body or auth.form',
-    rejected: ({ body }) => `it rejects the login. Check auth.${body === undefined ? 'form' : 'body'} and the secret`,
+    misunderstood: 'auth.path, and auth.body, auth.form or auth.headers',
+    rejected: ({ body, form }) =>
+      `it rejects the login. Check auth.${body ? 'body' : form ? 'form' : 'headers'} and the secret`,
   },
 };
 
 /** The fields of the secret in the request; an empty name is the whole. */
 function partsNamed(auth: Login): readonly string[] {
-  const content = JSON.stringify(contentOf(auth));
+  const content = templatesOf(auth);
   return [...new Set([...fieldsNamed(content), ...(content.includes('{secret}') ? [''] : [])])];
 }
 

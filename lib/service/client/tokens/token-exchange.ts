@@ -126,14 +126,14 @@ function httpRequestOf(
   signed: string | undefined,
   common: Send,
 ) {
+  const accepted = { ...common, accept: 'application/json', 'accept-encoding': 'identity' };
+  if (fields === undefined) return { method: 'GET' as const, headers: { ...accepted, ...headers } };
   const all = { ...fields, ...(assertion && { [assertion.as]: signed }) };
   const isJson = encoding === 'json';
   return {
     method: 'POST' as const,
     headers: {
-      ...common,
-      accept: 'application/json',
-      'accept-encoding': 'identity',
+      ...accepted,
       'content-type': isJson ? 'application/json' : 'application/x-www-form-urlencoded',
       ...headers,
     },
