@@ -162,7 +162,10 @@ export interface ReportReader {
 /** The values of a report, in the order of the paths. Undefined: nothing is there. */
 export type ReportValues = readonly (ReportValue | undefined)[];
 
-/** A value as it is written: `1.0` stays `1.0`. That of an object or an array has no text. */
+/**
+ * A value as it is written: `1.0` stays `1.0`. That of an object or an array has no text, except for a whole report: a
+ * digest of it.
+ */
 export interface ReportValue {
   readonly type: 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
   readonly text: string;

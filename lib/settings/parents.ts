@@ -20,10 +20,8 @@ import { orExample } from '../core/validation-errors.ts';
 import { valuesSchema } from '../service/api/condition.ts';
 import { type Description, hasSince, selectingRequests } from '../service/api/description.ts';
 import { countsReports, type PageSettings } from '../service/api/page.ts';
-import { problemInReport } from '../service/api/paths.ts';
+import { placeInReport, problemInReport } from '../service/api/paths.ts';
 import { parentsIn } from '../service/api/request.ts';
-
-const placeInReport = z.string().check(z.maxLength(1_000, 'must have at most 1,000 characters'));
 
 const conditionFields = {
   at: field('Where a report has a value.', placeInReport, { example: '/archived' }),

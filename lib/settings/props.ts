@@ -1477,9 +1477,10 @@ export interface ApiNextCountProps {
   /**
    * Where requests send the number.
    *
+   * @default - `request` has `{cursor}`
    * @example {'query':'page'}
    */
-  readonly to: ToProps;
+  readonly to?: ToProps | undefined;
   /**
    * The number that the first request sends.
    *
@@ -1508,7 +1509,7 @@ export interface ApiNextCountProps {
   readonly proof?: 'twice' | undefined;
   /**
    * With `proof`: where each report has its ID, or a list of such places: in JSON a path, in XML an element or
-   * attribute, in CSV a column.
+   * attribute, in CSV a column. In JSON, an empty path is the whole report.
    *
    * @example '/id'
    */

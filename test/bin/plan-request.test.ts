@@ -101,6 +101,7 @@ describe('report-exporter plan --request', () => {
     ['/no', 'next.by: report 1 of page 1 has no text or number at /no, so every run would fail'],
     ['/group', 'next.by: report 3 of page 1 has the ID of an earlier one, so every run would fail'],
     [['/group', '/id'], undefined],
+    ['', undefined],
   ])('says that next.by identifies no report: %j', async (by, problem) => {
     const events = [1, 2, 3].map((id) => ({ id, group: id % 2 }));
     await using server = await startApi((target) => ({ events: target.endsWith('page=1') ? events : [] }));

@@ -5,7 +5,8 @@
  * A report that is removed, or moves to the end, makes another one skip the page that is requested next. The next pass
  * then lacks the first one, or has the other one, too. A report that is added in front makes another one come twice. So
  * two passes with the same reports, each once, have all reports that existed during both, unless changes cancel each
- * other out exactly. Their order does not matter: an API may sort differently each time.
+ * other out exactly. Their order does not matter: an API may sort differently each time. A report without an ID is its
+ * own: two that are equal fail a pass, as they may be one that came twice.
  *
  * A pass is an attempt of its slice. Its last page is logged only if it is proved, so that nothing
  * else has to know of passes. The log has 64 bits of a hash of each ID: of ten million, two are equal by chance in one
@@ -117,9 +118,9 @@ async function readReports(
   }
 }
 
-/** Whether the value is an ID, or a part of one. */
+/** Whether the value is an ID, or a part of one. A report that has none is one as a whole. */
 export const hasId = (value: ReportValues[number]): value is ReportValue =>
-  (value?.type === 'string' || value?.type === 'number') && value.text !== '';
+  value !== undefined && value.type !== 'boolean' && value.type !== 'null' && value.text !== '';
 
 function textOf(value: ReportValues[number], path: string, place: string): string {
   if (hasId(value)) return value.text;

@@ -214,6 +214,11 @@ export function findContradictions(api: Api): readonly SettingsProblem[] {
         selectingRequests(api).some((each) => uses(each, 'until-1')) && unitOfDates(api.dates).unitMs <= 1_000,
         'must not have {until-1} with dates in seconds or less: a report between both would be in no run. Send {until}: a report dated exactly then may come twice, and none is missed',
       ],
+      [
+        ['request'],
+        kind.valueInRequest === undefined && uses(api.request, 'cursor'),
+        'must not have {cursor}: the cursor is described in next.to or next.request. Only next.from: count has it here',
+      ],
       ...kind.rules(api),
       ...keyRules(api),
       ...conditionRules(api),

@@ -38,7 +38,7 @@ import { durationSchema } from '../../core/timestamps.ts';
 import { conditionSchema, type ConditionPart, partsOf, valuesOf } from './condition.ts';
 import { responseHeaderName } from './header-names.ts';
 import { jsonPath, xmlPath } from './paths.ts';
-import { type FurtherRequest, requestFields, resultRequestFields, uses } from './request.ts';
+import { type FurtherRequest, jobRequestFields, resultRequestFields, uses } from './request.ts';
 
 const pathProblem = 'must be a path, such as /status or /items/*';
 const path = text(/^\/.{0,998}$/, pathProblem);
@@ -81,10 +81,10 @@ const duration = (minMs: number, maxMs: number, problem: string) =>
 const msOf = (value: string | undefined, otherwise: number): number =>
   value === undefined ? otherwise : durationSchema.parse(value);
 
-const createFields = { ...requestFields, method: method('POST'), path: z.nonoptional(requestFields.path) };
+const createFields = { ...jobRequestFields, method: method('POST'), path: z.nonoptional(jobRequestFields.path) };
 const pollFields = {
-  ...requestFields,
-  path: z.nonoptional(requestFields.path),
+  ...jobRequestFields,
+  path: z.nonoptional(jobRequestFields.path),
   id: optionalField('Where the response that says `done` has another ID for `{job}`.', path, {
     example: '/response/reportResult',
   }),

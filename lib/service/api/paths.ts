@@ -66,6 +66,9 @@ export const isFieldOfReport = (at: string, { format, reports }: ReportsPlace): 
     ? xmlPath.test(`${reports ?? '/a'}${at}`) && !at.includes('[')
     : jsonPath.test(at) && !/[[*]|^\/$/.test(at);
 
+/** A path from a report, or the name of a column. */
+export const placeInReport = z.string().check(z.maxLength(1_000, 'must have at most 1,000 characters'));
+
 /** Why no value of a report can be read at this place; undefined if it can. In CSV, it is the name of a column. */
 export function problemInReport(at: string, page: ReportsPlace): string | undefined {
   const { format, reports } = page;

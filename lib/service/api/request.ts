@@ -46,7 +46,7 @@ interface TemplatePlace {
 
 /** The placeholders that only some requests have. */
 const noOwn = /^$/;
-const ofFurtherRequests = /^cursor$/;
+const ofPages = /^cursor$/;
 const ofResults = /^(item|poll:\/.+)$/;
 
 function findTemplateProblem(
@@ -174,7 +174,8 @@ function requestFieldsWith(own: RegExp) {
   };
 }
 
-export const requestFields = requestFieldsWith(noOwn);
+export const requestFields = requestFieldsWith(ofPages);
+export const jobRequestFields = requestFieldsWith(noOwn);
 export const resultRequestFields = requestFieldsWith(ofResults);
 
 export const requestSchema = object({
@@ -185,9 +186,7 @@ export const requestSchema = object({
 export type Request = z.infer<typeof requestSchema>;
 
 /** What further requests have in place of fields of `request`. */
-export const furtherRequestSchema = object(requestFieldsWith(ofFurtherRequests)).check(
-  z.meta({ id: 'api.next.request' }),
-);
+export const furtherRequestSchema = object(requestFieldsWith(ofPages)).check(z.meta({ id: 'api.next.request' }));
 export type FurtherRequest = z.infer<typeof furtherRequestSchema>;
 
 export const requestRules = ({ method, body, form }: Request): readonly Rule[] => [

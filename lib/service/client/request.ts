@@ -89,8 +89,12 @@ export const pathOfRequest = (base: URL, api: Description, request: PageRequest)
 /** The cursor where it is a whole value of a body: it keeps its type. No placeholder has this name. */
 const wholeCursor = 'cursor as a value';
 
-const cursorAsValue = (api: Description, cursor: string): JsonValue =>
-  formOfNext(api) === 'json' ? (parseExactly(cursor) as JsonValue) : decodeText(cursor);
+function valueOfCursor(api: Description, cursor: string | null, isWhole: boolean): JsonValue | undefined {
+  const { valueInRequest } = kindOf(api.next);
+  if (valueInRequest !== undefined) return valueInRequest(cursor, api.next);
+  if (cursor === null) return undefined;
+  return isWhole && formOfNext(api) === 'json' ? (parseExactly(cursor) as JsonValue) : decodeText(cursor);
+}
 
 /** The value of a placeholder. Dates are written only where they are sent. */
 type ValueOf = (name: string) => JsonValue | undefined;
@@ -119,9 +123,8 @@ function valuesOf(api: Description, request: DescribedRequest): ValueOf {
       case '+parent':
         return parent;
       case 'cursor':
-        return cursor === null ? undefined : decodeText(cursor);
       case wholeCursor:
-        return cursor === null ? undefined : cursorAsValue(api, cursor);
+        return valueOfCursor(api, cursor, name === wholeCursor);
       case 'filter':
         return wholeFilter(api, request);
       default:

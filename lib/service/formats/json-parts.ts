@@ -11,8 +11,8 @@ export interface Part {
   readonly name: string;
   readonly item?: Item;
   readonly parts: Part[];
-  /** Whether an object or an array there is held as JSON. */
-  isWhole?: boolean;
+  /** Whether an object or an array there is held as JSON. `object`: only an object. */
+  isWhole?: boolean | 'object';
 }
 
 /** The last item of an array, or the only one whose field `key` is `value`. */

@@ -1,6 +1,5 @@
 /** Reads text as JSON: counts documents, limits their depth, and collects the values that are asked for. */
 
-import { maxValueLength } from './format-check.ts';
 import { type createFieldNotes, maxNotedDepth } from './json-fields.ts';
 import type { Found, Part } from './json-parts.ts';
 import { createJsonTokenizer, type Token } from './json-tokens.ts';
@@ -14,8 +13,8 @@ interface ReaderOptions {
   readonly root?: Part;
   /** Any number of documents, not one. */
   readonly many?: boolean;
-  /** Whether an object or an array is held as JSON. */
-  readonly hasWhole?: boolean;
+  /** The characters that an object or an array may have which is held as JSON. Absent: none is held. */
+  readonly maxWholeLength?: number | undefined;
   /** The list of the reports. */
   readonly list?: Part | undefined;
   readonly fields?: ReturnType<typeof createFieldNotes>;
@@ -59,7 +58,7 @@ export function createJsonReader({ many = false, ...options }: ReaderOptions) {
   };
 }
 
-function createTokenReader({ root, hasWhole = false, list, fields, onValue }: ReaderOptions) {
+function createTokenReader({ root, maxWholeLength, list, fields, onValue }: ReaderOptions) {
   const values = createJsonValues(root, onValue);
   let problem: string | undefined;
   let depth = 0;
@@ -122,7 +121,7 @@ function createTokenReader({ root, hasWhole = false, list, fields, onValue }: Re
     else readers[token.name]?.(token.value);
   };
   return {
-    read: hasWhole ? withWriter({ readToken, values, report }) : readToken,
+    read: maxWholeLength === undefined ? readToken : withWriter({ readToken, values, report, maxWholeLength }),
     skipFrom,
     /** The first problem, or undefined. */
     problem: () => problem,
@@ -139,17 +138,18 @@ function createTokenReader({ root, hasWhole = false, list, fields, onValue }: Re
 }
 
 /** Also writes each token that is in a value which is held as JSON, or begins one. */
-function withWriter({ readToken, values, report }: Writing) {
+function withWriter({ readToken, values, report, maxWholeLength }: Writing) {
   return (token: Token): void => {
     let writer = values.writer();
     writer?.write(token);
     readToken(token);
     if (writer === undefined) (writer = values.writer())?.write(token);
-    if (Number(writer?.text().length) > maxValueLength) report('the cursor is too long');
+    if (Number(writer?.text().length) > maxWholeLength) report('the cursor is too long');
   };
 }
 
 interface Writing extends Pick<Reading, 'values' | 'report'> {
+  readonly maxWholeLength: number;
   readonly readToken: (token: Token) => void;
 }
 

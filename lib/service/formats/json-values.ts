@@ -40,7 +40,7 @@ export function createJsonValues(root: Part | undefined, onValue: OnValue | unde
       const value = start(type);
       if (value === undefined) return undefined;
       open.push(value);
-      if (whole === undefined && value.parts.some(({ isWhole }) => isWhole)) {
+      if (whole === undefined && value.parts.some(({ isWhole }) => isWhole === true || isWhole === type)) {
         whole = { found: value.found, writer: createJsonWriter() };
       }
       return value;

@@ -13,7 +13,7 @@
 
 import type { PathValue } from '../api/response-facts.ts';
 import { createDigest } from './digest.ts';
-import { checkText, type CreateCheck } from './format-check.ts';
+import { checkText, type CreateCheck, maxValueLength } from './format-check.ts';
 import { createFieldNotes } from './json-fields.ts';
 import { addPart, type Found, type OpenValue, type Part, partAt, pathOf } from './json-parts.ts';
 import { createJsonReader } from './json-reader.ts';
@@ -25,7 +25,13 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
   const last = inLastReport === undefined ? undefined : list && addPart(list, '[last]', 'last');
   const inLast = last && partAt(last, inLastReport ?? '');
   const fields = createFieldNotes();
-  const reader = createJsonReader({ root, hasWhole: whole.length > 0, list, fields, onValue: problemOfText });
+  const reader = createJsonReader({
+    root,
+    maxWholeLength: whole.length > 0 ? maxValueLength : undefined,
+    list,
+    fields,
+    onValue: problemOfText,
+  });
   const digest = list && createDigest(reader);
   const at = (part: Part | undefined): Found | undefined =>
     part?.parent === undefined ? part && reader.document() : at(part.parent)?.parts.get(part.name);

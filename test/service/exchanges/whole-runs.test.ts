@@ -296,8 +296,11 @@ describe('the children of a counted list', () => {
     return { requested, run, parentsOf };
   }
 
-  it('are those of the pass that another one has confirmed, without a total', async () => {
-    const { requested, run, parentsOf } = await aCountedList({ proof: 'twice', by: '/id' }, {});
+  it.each([
+    ['by their ID', '/id'],
+    ['as a whole', ''],
+  ])('are those of the pass that another one has confirmed %s, without a total', async (_, by) => {
+    const { requested, run, parentsOf } = await aCountedList({ proof: 'twice', by }, {});
     await run('projects');
     // Page 1 of the first pass has a project that the second page does not follow any more.
     expect(requested).toEqual(['0', '2', '4', '0', '2', '4', '0', '2', '4']);

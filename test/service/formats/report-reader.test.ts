@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { PageSettings } from '../../../lib/service/api/page.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
@@ -31,10 +32,29 @@ describe('values of reports', () => {
     ]);
   });
 
-  it('in JSON may be the reports themselves', async () => {
-    expect(
-      await read({ format: 'json', reports: '/repositories/*' }, '{"repositories": ["a/b", 2, []]}', ['']),
-    ).toEqual([['a/b'], ['number 2'], ['array']]);
+  it('in JSON may be the reports themselves: of an object or an array, a digest', async () => {
+    const digest = (text: string) => hash('sha256', text);
+    const text = '{"a": [{ "b":1.0,\n"c":[null, "\\u00e4"] }], "id": 7}';
+    const same = digest('{"a":[{"b":1.0,"c":[null,"ä"]}],"id":7}');
+    expect(await read(json, `{"data": ["a/b", 2, [ ], ${text}], "x": {}}`, [''])).toEqual([
+      ['a/b'],
+      ['number 2'],
+      [`array ${digest('[]')}`],
+      [`object ${same}`],
+    ]);
+    expect(await read({ ...json, single: true }, `{"data": ${text}}`, ['/id', ''])).toEqual([
+      ['number 7', `object ${same}`],
+    ]);
+    expect(await read({ ...json, single: true }, `{"data": [${text}, {}]}`, [''])).toEqual([
+      [`object ${same}`],
+      [`object ${digest('{}')}`],
+    ]);
+    expect(await read({ format: 'ndjson' }, '{"a": 1}\n[2]\n', [''])).toEqual([
+      [`object ${digest('{"a":1}')}`],
+      [`array ${digest('[2]')}`],
+    ]);
+    const long = `{"a":"${'x'.repeat(100_000)}"}`;
+    expect(await read(json, `{"data": [${long}]}`, [''], 9_999)).toEqual([[`object ${digest(long)}`]]);
   });
 
   it('in JSON are those of an object in the place of the list, which is one report unless it is empty', async () => {

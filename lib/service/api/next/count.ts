@@ -10,6 +10,8 @@
  *
  *     {"from": "count", "to": {"query": "page"}, "proof": "twice", "by": "/id"}
  *
+ * Without `to`, the number is `{cursor}` in a text of `request`, such as a query language: `OFFSET {cursor} LIMIT 100`.
+ *
  * With `proof`, a page without reports ends a pass, or one at which `last` holds.
  *
  * With a total, the last page is the one with which the reports sum to it, and the page after it must have none. The
@@ -21,8 +23,8 @@ import * as z from 'zod/mini';
 import { asCursor } from '../../../core/model.ts';
 import { field, fieldsOf, flag, object, oneTypeOf, optionalField, type Rule } from '../../../core/schema/fields.ts';
 import { countsReports } from '../page.ts';
-import { isInReport, pathSchema, placeSchema, problemInReport, textAt } from '../paths.ts';
-import { keysOf, usesBound } from '../request.ts';
+import { isInReport, placeInReport, placeSchema, problemInReport, textAt } from '../paths.ts';
+import { keysOf, uses, usesBound } from '../request.ts';
 import { isLastBy } from './agreement.ts';
 import { type Described, InvalidPage, lastPage, type Next, type NextKind, type PageFacts } from './kind.ts';
 import { countedTarget, fromField, placeOf, writeAt } from './target.ts';
@@ -54,9 +56,9 @@ export const countSchema = object({
     z.literal('twice', 'must be twice'),
   ),
   by: optionalField(
-    'With `proof`: where each report has its ID, or a list of such places: in JSON a path, in XML an element or attribute, in CSV a column.',
+    'With `proof`: where each report has its ID, or a list of such places: in JSON a path, in XML an element or attribute, in CSV a column. In JSON, an empty path is the whole report.',
     oneTypeOf(
-      [pathSchema, z.readonly(z.array(pathSchema).check(z.minLength(1, 'must not be empty')))],
+      [placeInReport, z.readonly(z.array(placeInReport).check(z.minLength(1, 'must not be empty')))],
       'must be a path, or a list of paths',
     ),
     { example: '/id' },
@@ -100,11 +102,16 @@ export const countKind: NextKind<Counted> = {
     return { kind: 'page', cursor: asCursor(`${position} (${received} of ${total} by ${before.size})`) };
   },
   // The first request has a number, too.
+  valueInRequest: positionOf,
   write: (parts, cursor, { next }) => {
-    const position = cursor === null ? firstOf(next) : Number.parseInt(cursor, 10);
+    const position = positionOf(cursor, next);
     return writeAt(parts, placeOf(next), placeOf(next).body === undefined ? String(position) : position);
   },
 };
+
+function positionOf(cursor: string | null, next: Counted): number {
+  return cursor === null ? firstOf(next) : Number.parseInt(cursor, 10);
+}
 
 /** What follows a page whose API has no total: nothing is remembered but the number. */
 function readInPass(page: PageFacts, { next, last }: Described<Counted>): Next {
@@ -140,10 +147,16 @@ const totalAdvice =
 
 function rulesOfProof({ next, page }: Described<Counted>): readonly Rule[] {
   const { total, proof, by } = next;
-  const problems = [by ?? []].flat().map((at) => problemInReport(at, page));
+  // A line of NDJSON is no text, but as a whole, it identifies itself.
+  const isWholeLine = (at: string) => at === '' && page.format === 'ndjson';
+  const problems = [by ?? []].flat().map((at) => (isWholeLine(at) ? undefined : problemInReport(at, page)));
   return [
     [['next', 'proof'], proof !== undefined && total !== undefined, 'has no meaning beside total, which proves more'],
-    [['next', 'by'], by === undefined && proof !== undefined, 'is required with proof, such as /id'],
+    [
+      ['next', 'by'],
+      by === undefined && proof !== undefined,
+      'is required with proof: /id, or in JSON an empty path, if reports have no ID',
+    ],
     [['next', 'by'], by !== undefined && proof === undefined, 'needs proof'],
     ...problems.map((problem): Rule => [['next', 'by'], problem !== undefined, problem ?? '']),
   ];
@@ -151,9 +164,12 @@ function rulesOfProof({ next, page }: Described<Counted>): readonly Rule[] {
 
 function rulesOfPlace({ request, next }: Described<Counted>): readonly Rule[] {
   const { query, form, body } = placeOf(next);
+  const hasCursor = uses(request, 'cursor');
   const name = query ?? form ?? body?.split('/').at(-1) ?? '';
   const isBody = body !== undefined;
   return [
+    [['next', 'to'], next.to === undefined && !hasCursor, 'is required, unless request has {cursor}'],
+    [['next', 'to'], next.to !== undefined && hasCursor, 'must not be set: request has {cursor}'],
     [
       ['next', 'to'],
       sentAlready(request, placeOf(next)) !== undefined,

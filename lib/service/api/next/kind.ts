@@ -76,6 +76,8 @@ export interface NextKind<NextSettings> {
    * which may be a number, or the URL of the next page.
    */
   readonly sends?: 'count' | 'nothing';
+  /** The value of `{cursor}` in `request`, where `to` may be absent. Absent: only further requests have a cursor. */
+  readonly valueInRequest?: (cursor: string | null, next: NextSettings) => number;
   /** Whether a cursor is that of the page after the last one, which must have no reports. Absent: there is none. */
   readonly isAfterLast?: (cursor: string) => boolean;
   /** Where each report has its ID, possibly in several parts, if two passes prove the pages. Absent: never. */

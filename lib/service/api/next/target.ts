@@ -64,8 +64,8 @@ export const alsoOnLast = optionalField(
 );
 
 /** Only in a query whose name is the number, which counts pages. */
-export const countedTarget = field(
-  'Where requests send the number.',
+export const countedTarget = optionalField(
+  'Where requests send the number. Without it, `request` has `{cursor}`.',
   exactlyOne({ query: places.query, body: places.body, form: places.form }),
   { example: { query: 'page' } },
 );

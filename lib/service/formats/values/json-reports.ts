@@ -1,5 +1,6 @@
 /** The values in the reports of a JSON document, or of documents in lines (`../json.ts`, `../ndjson.ts`). */
 
+import { hash } from 'node:crypto';
 import type { ReportValue } from '../../../core/ports.ts';
 import { keysOf } from '../../api/request.ts';
 import type { PageSettings } from '../../api/page.ts';
@@ -20,6 +21,9 @@ export function jsonReports(page: JsonPage, paths: readonly string[], onReport: 
     partAt(report, path);
     if (single !== undefined) partAt(single, path);
   }
+  const hasWhole = paths.includes('');
+  report.isWhole = hasWhole;
+  if (single !== undefined) single.isWhole = hasWhole && 'object';
   const isReport = ({ parts, found }: OpenValue): boolean =>
     parts.includes(report) ||
     // An empty object in the place of the list is no report.
@@ -27,6 +31,8 @@ export function jsonReports(page: JsonPage, paths: readonly string[], onReport: 
   const reader = createJsonReader({
     root,
     many: isInLines,
+    // A report is at most as long as its page.
+    maxWholeLength: hasWhole ? Infinity : undefined,
     onValue(value) {
       if (isReport(value)) onReport(paths.map((path) => valueAt(value.found, path)));
       return undefined;
@@ -36,6 +42,7 @@ export function jsonReports(page: JsonPage, paths: readonly string[], onReport: 
 }
 
 function valueAt(report: Found, path: string): ReportValue | undefined {
+  if (path === '' && report.json !== undefined) return { type: report.type, text: hash('sha256', report.json) };
   const found = keysOf(path).reduce<Found | undefined>((parent, key) => parent?.parts.get(key), report);
   return found && { type: found.type, text: found.text ?? '' };
 }
