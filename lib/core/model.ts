@@ -342,8 +342,6 @@ const parentsSchema = z.object({
   parallel: ordinal,
   /** The digests of the parts of the plan. Absent: it is not made yet. */
   parts: z.optional(z.readonly(z.array(sha256))),
-  /** The digests of the parts with covered parents that are not in the plan. */
-  absent: z.optional(z.readonly(z.array(sha256))),
   /** Where chains begin, if each begins where its parent is covered (`parents/coverage.ts`). */
   coverage: z.optional(
     z.object({

@@ -332,8 +332,8 @@ interface Events {
   /** `withoutJobsOf`: the unfinished run that it replaces, whose report jobs are in vain. */
   'run-started': BegunRun & { withoutJobsOf?: RunId | undefined };
   'run-resumed': BegunRun;
-  /** The run has its parents. `unknownSkipped`: how many that an operator skips are not among them. */
-  'parents-planned': RunRef & { parentExport: string; parentRun: string; parents: number; unknownSkipped: number };
+  /** The run has its parents. */
+  'parents-planned': RunRef & { parentExport: string; parentRun: string; parents: number };
   /**
    * `isPass`: the pages were walked to their end, and are walked once more to prove them. `slice` is undefined if the
    * run has only one.

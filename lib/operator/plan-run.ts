@@ -2,16 +2,15 @@
 
 import { isExportError } from '../core/errors.ts';
 import { type ExportState, emptyState, type Run } from '../core/model.ts';
-import type { Parent } from '../core/parents/plan.ts';
-import { readParents } from '../core/parents/read-parents.ts';
-import { exportedParents, isSkipped, type ParentOf, parentsOfRun } from '../core/parents/run-parents.ts';
+import { withSince } from '../core/parents/coverage.ts';
+import { isSkipped, type ParentOf, parentsOfRun } from '../core/parents/run-parents.ts';
 import type { PageRequest, ReportReader, StoreReader } from '../core/ports.ts';
 import { noProgress, type OpenSlice, type RunProgress } from '../core/run-progress.ts';
 import { numberOf, sliceCountOf, sliceOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
 import { type Decision, decide } from '../core/start/decide.ts';
-import { withCoverage } from '../core/steps/plan-parents.ts';
+import { readPlan } from '../core/steps/plan-parents.ts';
 import { parseStartInput } from '../core/start/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
 import { type BoundableExport, findStarts, type RequestedStart } from './bounded-start.ts';
@@ -90,19 +89,16 @@ async function withParents(
   state: ExportState,
   { run, progress }: Pick<Accepted, 'run' | 'progress'>,
 ): Promise<PlannedRun> {
-  const parents = exportedParents(deps.definition);
-  const needsPlan = parents !== undefined && run.parents !== undefined && run.parents.parts === undefined;
+  const needsPlan = run.parents !== undefined && run.parents.parts === undefined;
   const reportReader = needsPlan ? await deps.loadReportReader?.() : undefined;
   if (!needsPlan || reportReader === undefined) return { run, progress, parentOf: parentsOfRun(deps, run) };
-  const named = run.parents.isNamed ? run.parents.run : undefined;
-  const plan = await readParents({ store: deps.store, reportReader }, { ...parents, run: named });
+  const plan = await readPlan({ ...deps, reportReader }, { run, state });
   const { parallel } = run.parents;
-  const slices = { count: plan.lines.length, parallel };
+  const slices = { count: plan.parents.length, parallel };
   const planned: Run = { ...run, slices, parents: { ...run.parents, run: plan.run } };
-  const { lines } = await withCoverage(deps.store, run, state, plan.lines);
   const parentOf: ParentOf = async (slice) => {
-    const line = lines[numberOf(slice) - 1];
-    return line === undefined ? undefined : (JSON.parse(line) as Parent);
+    const parent = plan.parents[numberOf(slice) - 1];
+    return parent && withSince(parent, run);
   };
   return { run: planned, progress: noProgress(planned), parentOf };
 }

@@ -7,7 +7,6 @@ import { msWithoutReports } from '../core/expected-reports.ts';
 import { filterOf } from '../core/filter.ts';
 import {
   asRunId,
-  type ExportedParents,
   type ExportState,
   type Instant,
   type JobRecord,
@@ -416,11 +415,10 @@ async function withParents(
   run: Run,
   slices: readonly SetAsideSlice[],
 ): Promise<readonly ViewedSlice[]> {
-  const { parents = run.parents && ({ export: run.parents.export } as ExportedParents) } = definition;
-  const isOtherList = definition.request.api.sha256 !== run.request.api.sha256;
-  if (parents === undefined || ('values' in parents && isOtherList)) return slices;
+  const isOtherList = run.parents === undefined && definition.request.api.sha256 !== run.request.api.sha256;
+  if (isOtherList) return slices;
   // A plan that was changed is a problem of the next start.
-  const parentOf = parentsOfRun({ definition: { parents }, store }, run);
+  const parentOf = parentsOfRun({ definition, store }, run);
   return await Promise.all(
     slices.map(async (slice) => ({ ...slice, parent: (await parentOf(slice).catch(() => undefined))?.id })),
   );

@@ -7,8 +7,7 @@
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
 import { type RunEnd, zeroTotals } from '../core/model.ts';
-import { exportedParents, parentsInPlan } from '../core/parents/run-parents.ts';
-import { shellQuote, truncate } from '../core/sanitize.ts';
+import { exportedParents } from '../core/parents/run-parents.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import { openPublishedRun } from '../core/storage/published-runs.ts';
 import { findStarts, type RequestedStart } from './bounded-start.ts';
@@ -104,8 +103,6 @@ function createStarter(
           const starts = await findStarts(opened, request, startedAt);
           if (starts.kind === 'done') return { status: 'skipped', reason: starts.reason, done: true };
           ({ left } = starts);
-          const unknown = await findUnknownParent(opened, left[0] ?? {});
-          if (unknown !== undefined) progress.notify(unknown);
           if (left.length > 1) progress.notify(seriesNotice(left.length));
         }
         // Without --follow, all there is to say is in the end.
@@ -146,28 +143,6 @@ async function assertParentsPublished(
   const { pages } = await openPublishedRun(store, parents.export, run);
   // Leaving the loop closes the file.
   for await (const _ of pages) break;
-}
-
-/**
- * Says that a parent which the start skips is not in the plan of the unfinished run; undefined if all are, or there is
- * no plan yet. The start is not refused: a list that is started by a program may have lost the parent.
- */
-async function findUnknownParent(
-  { definition, store, log }: Pick<ExportTarget, 'definition' | 'store' | 'log'>,
-  { skipParent = [], restart, ...named }: StartRequest,
-): Promise<string | undefined> {
-  if (skipParent.length === 0 || restart) return undefined;
-  const { active } = (await log.exportState(definitionOfStart(definition, named).stateName)) ?? {};
-  if (active?.parents?.parts === undefined) return undefined;
-  // A plan that was changed is a problem of the start.
-  const ids = await parentsInPlan(store, active).catch(() => undefined);
-  const unknown = skipParent.find((id) => ids?.has(id) === false);
-  if (ids === undefined || unknown === undefined) return undefined;
-  const first = [...ids].slice(0, 3).map((id) => JSON.stringify(truncate(id, 50)));
-  return (
-    `--skip-parent ${shellQuote(truncate(unknown, 150))} has no effect: run ${active.run} of export ${active.export} has no such parent. ` +
-    `It has ${ids.size.toLocaleString('en')}: ${[...first, ...(ids.size > 3 ? ['…'] : [])].join(', ')}. Status shows those that are set aside`
-  );
 }
 
 /** The names, each after that of the export of its parents: what that publishes now is read afterwards. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { storeLines } from '../../lib/core/parents/coverage.ts';
+import { storeParents } from '../../lib/core/parents/plan-parts.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import { findRun, readExport } from '../../lib/operator/run-view.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
@@ -100,8 +100,8 @@ describe('the status of an export', () => {
     expect((await statusOf(bench)).runs[0]?.slices?.setAside).toMatchObject([{ slice: 2, parent: 'closed' }]);
 
     const state = await bench.state();
-    const lines = ['a/b', 'c/d'].map((id) => `${JSON.stringify({ id })}\n`);
-    const parents = { export: 'repos', parallel: 1, parts: await storeLines(bench.store, state.export, lines) };
+    const parts = await storeParents(bench.store, state.export, [{ id: 'a/b' }, { id: 'c/d' }]);
+    const parents = { export: 'repos', parallel: 1, parts };
     const active = state.active && { ...state.active, parents };
     await bench.log.replaceState({ ...state, version: state.version + 1, active });
     const withoutSettings = bench.with({ definition: { parents: undefined } });

@@ -24,11 +24,7 @@ export function allGoneError({ run }: Pick<Run, 'run'>, { counts, totals }: Gone
 }
 
 export const firstGoneError = ({ run }: Pick<Run, 'run'>, gone: number): ExportError =>
-  new ExportError(
-    'ConfigurationError',
-    `The first ${gone} parents of run ${run} are all gone (when.gone), and no other one has a page yet. ` +
-      `The run stops here. ${remedy}`,
-  );
+  goneError(`The first ${gone} parents of run ${run} are all gone (when.gone), and no other one has a page yet`);
 
 /** The ConfigurationError of a complete run too many of whose parents are gone; undefined if it may be published. */
 export function tooManyGoneError(
@@ -40,17 +36,19 @@ export function tooManyGoneError(
   const gone = countMissing(content, 'gone');
   const walked = count - countMissing(content, 'skipped');
   const most = Math.max(1, Math.floor((walked * limits.goneAtMostPercent) / 100));
+  if (gone === 0 || (gone <= most && gone < walked)) return undefined;
   const problem = `${gone} of ${count} parents of run ${run} are gone (when.gone)`;
-  if (gone === 0) return undefined;
-  if (gone === walked) return notPublished(`${problem}, so that none is left`);
-  if (gone <= most) return undefined;
-  return notPublished(
-    `${problem}, and parents.gone.atMost allows ${most}`,
-    'If so many are gone, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
-  );
+  return gone === walked
+    ? goneError(`${problem}, so that none is left`)
+    : goneError(
+        `${problem}, and parents.gone.atMost allows ${most}`,
+        'If so many are gone, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
+      );
 }
 
-const notPublished = (problem: string, ifRight = ''): ExportError =>
-  new ExportError('ConfigurationError', `${problem}. The run is not published. ${ifRight}${remedy}`);
-
-const remedy = 'Correct the request of the export or when.gone, and start with --restart to begin a new run';
+const goneError = (problem: string, ifRight = ''): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `${problem}. The run is not published. ${ifRight}Correct the request of the export or when.gone, and start with ` +
+      '--restart to begin a new run',
+  );

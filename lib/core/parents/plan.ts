@@ -14,28 +14,28 @@ export interface Parent {
   readonly id: string;
   /** The values of `{parent.NAME}`. */
   readonly also?: Readonly<Record<string, string>> | undefined;
-  /** Only if chains begin where their parents are covered: up to where completed runs have its children. */
+  /** Up to where completed runs have its children, if chains begin where their parents are covered. */
   readonly covered?: Instant | undefined;
-  /** Where its chain begins. Absent: with the run. */
+  /** Where its chain begins, which follows from `covered`, so it is not stored. Absent: with the run. */
   readonly since?: Instant | undefined;
 }
 
+/** What distinguishes parents. */
+export const keyOf = ({ id, also }: Parent): string => JSON.stringify({ id, also });
+
 export const maxParents = 100_000;
 const maxPlanBytes = 32 * 1024 * 1024;
-/** How many parents a part of the plan has; the last one has fewer. */
-export const parentsPerPart = 2_000;
 
 /** Collects the parents, report by report. */
 export function createPlan(parents: ExportedParents) {
-  const { id: idAt, also, where, inHeaders } = parents;
+  const { id: idAt, where, inHeaders } = parents;
   // Coverage must not depend on the order in the settings.
-  const alsoByName = Object.entries(also).toSorted(([one], [other]) => (one < other ? -1 : 1));
+  const also = Object.entries(parents.also).toSorted(([one], [other]) => (one < other ? -1 : 1));
   const paths = pathsOf(parents);
-  const found = new Set<string>();
+  /** By their keys. */
+  const found = new Map<string, Parent>();
   /** The paths at which no report has had anything so far. */
   const missing = new Set(paths);
-  /** The error of the first report that lacks a value. It tells what is wrong once all reports are read. */
-  let incomplete: { readonly path: string; readonly error: ExportError } | undefined;
   let reports = 0;
   let bytes = 0;
 
@@ -47,19 +47,17 @@ export function createPlan(parents: ExportedParents) {
       const problem = isText ? problemOfParent(value.text, inHeaders.includes(name)) : 'must be a text or a number';
       if (isText && problem === undefined) return value.text;
       const subject = path === '' ? 'The text' : `The value at ${path}`;
-      const error = problemError('ContractError', parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
-      if (value !== undefined) throw error;
-      // If all reports lack it, the path is wrong, not this report.
-      incomplete ??= { path, error };
-      return '';
+      throw unknownParents(parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
     };
     const id = textAt(idAt, 'parent');
-    const values = alsoByName.map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);
+    const values = also.map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);
     return values.length === 0 ? { id } : { id, also: Object.fromEntries(values) };
   }
 
   return {
     paths,
+    /** Those found so far. */
+    found,
     /** @throws ContractError if the report is a parent without an ID; ConfigurationError if there are too many */
     add(values: ReportValues, place: string): void {
       reports += 1;
@@ -68,50 +66,34 @@ export function createPlan(parents: ExportedParents) {
       });
       const valueAt = (path: string) => values[paths.indexOf(path)];
       if (!isSelected(where, valueAt)) return;
-      const line = `${JSON.stringify(parentIn(valueAt, place))}\n`;
-      if (incomplete !== undefined || found.has(line)) return;
-      found.add(line);
-      bytes += Buffer.byteLength(line);
+      const parent = parentIn(valueAt, place);
+      const key = keyOf(parent);
+      if (found.has(key)) return;
+      found.set(key, parent);
+      bytes += Buffer.byteLength(key);
       if (found.size > maxParents) throw tooManyError(parents, `${maxParents.toLocaleString('en')} parents`);
       if (bytes > maxPlanBytes) throw tooManyError(parents, '32 MiB of parents');
     },
-    /** The first line. Undefined: no report is a parent so far. */
-    first(): string | undefined {
-      if (incomplete !== undefined && !missing.has(incomplete.path)) throw incomplete.error;
-      return found.values().next().value;
-    },
-    /**
-     * The lines.
-     * @throws ConfigurationError if no report has anything at one of the paths; ContractError if only some lack a value
-     */
-    lines(): readonly string[] {
+    /** @throws ContractError if no report has anything at one of the paths */
+    parents(): readonly Parent[] {
       const [path] = missing;
-      if (path !== undefined && reports > 0) {
-        throw problemError(
-          'ConfigurationError',
-          parents,
-          `None of ${reports.toLocaleString('en')} reports has anything at ${path}, which parents name`,
-        );
-      }
-      if (incomplete !== undefined) throw incomplete.error;
-      return [...found];
+      if (path === undefined || reports === 0) return [...found.values()];
+      const count = reports.toLocaleString('en');
+      throw unknownParents(parents, `None of ${count} reports has anything at ${path}, which parents name`);
     },
   };
 }
 
-const tooManyError = ({ export: name }: ExportedParents, limit: string): ExportError =>
+export const tooManyError = ({ export: name }: ExportedParents, limit: string): ExportError =>
   new ExportError(
     'ConfigurationError',
-    `Export ${name} has more than ${limit}. Select fewer with parents.where, in several exports`,
+    `Export ${name} has more than ${limit}, too many for one run with their children. Divide them among several exports, ` +
+      'by filters of their own or by parents.where',
   );
 
-const problemError = (
-  error: 'ContractError' | 'ConfigurationError',
-  { export: name }: ExportedParents,
-  reason: string,
-): ExportError =>
+const unknownParents = ({ export: name }: ExportedParents, reason: string): ExportError =>
   new ExportError(
-    error,
+    'ContractError',
     `${reason}. So the parents in export ${name} are not known, and nothing is requested. Correct parents in the settings; ` +
       'where excludes reports without a value',
   );

@@ -146,7 +146,7 @@ function setCompletion(
     if (tooManyGone !== undefined) throw tooManyGone;
     const reached = completedUpTo(run, [firstPage]);
     const unwalked = new Set(content.missing.map(({ slice }) => slice));
-    const coverage = run.bounded ? undefined : await storeCoverage(store, run, { reached, unwalked });
+    const coverage = run.bounded ? undefined : await storeCoverage(store, run, state, { reached, unwalked });
     const documentRoot = haveOneRoot(run) ? root : null;
     const withRoot = withRootOf({ run: run.run, documentRoot }, state, definition);
     const completed = {

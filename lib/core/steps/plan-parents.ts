@@ -6,8 +6,8 @@
  */
 
 import { type ExportState, refOf, type Run } from '../model.ts';
-import { coverLines, type CoveredPlan, readCoverage, storeLines } from '../parents/coverage.ts';
-import type { Parent } from '../parents/plan.ts';
+import { coverParents, readCoverage } from '../parents/coverage.ts';
+import { storeParents } from '../parents/plan-parts.ts';
 import { readParents } from '../parents/read-parents.ts';
 import { exportedParents } from '../parents/run-parents.ts';
 import type { DocumentReader } from '../storage/published-runs.ts';
@@ -15,57 +15,51 @@ import type { StepDependencies } from '../ports.ts';
 import { contradictionOf } from '../start/contradiction.ts';
 import { updateOwnedRun } from './export-state.ts';
 
-type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'store' | 'reportReader' | 'emit'>;
+interface UnplannedRun {
+  readonly run: Run;
+  readonly state: ExportState | undefined;
+}
 
 /**
  * The run with its plan. If a concurrent invocation has made one meanwhile, that counts.
- * @throws as `readParents`; RunSupersededError if `execution` does not own the run any more
+ * @throws as `readPlan`; RunSupersededError if `execution` does not own the run any more
  */
 export async function withPlan(
-  { definition, log, store, reportReader, emit }: PlanDependencies,
-  { run, state }: { readonly run: Run; readonly state: ExportState | undefined },
+  deps: Pick<StepDependencies, 'definition' | 'log' | 'store' | 'reportReader' | 'emit'>,
+  { run, state }: UnplannedRun,
   { execution, signal }: { readonly execution: string; readonly signal?: AbortSignal | undefined },
 ): Promise<Run> {
   if (run.parents === undefined || run.parents.parts !== undefined) return run;
+  // ExportPage does not compare the request of a complete run, and a run is complete at once if its plan is empty.
+  const contradiction = contradictionOf(run, false, deps.definition);
+  if (contradiction !== undefined) throw contradiction;
+  const plan = await readPlan(deps, { run, state }, signal);
+  const parts = await storeParents(deps.store, run.export, plan.parents);
+  const planned = await updateOwnedRun<Run>(deps, { execution, run: run.run }, (active, current) => {
+    if (active.parents === undefined || active.parents.parts !== undefined) return { result: active };
+    const slices = { count: plan.parents.length, parallel: active.parents.parallel };
+    const result: Run = { ...active, slices, parents: { ...active.parents, run: plan.run, parts } };
+    return { change: { ...current, active: result }, result };
+  });
+  const about = { parentExport: run.parents.export, parentRun: plan.run, parents: plan.parents.length };
+  deps.emit({ event: 'parents-planned', ...refOf(planned), ...about });
+  return planned;
+}
+
+/** The parents that the run would have if its plan was made now. @throws as `readParents` and `readCoverage` */
+export async function readPlan(
+  {
+    definition,
+    store,
+    reportReader,
+  }: Pick<StepDependencies, 'definition' | 'reportReader'> & { readonly store: DocumentReader },
+  { run, state }: UnplannedRun,
+  signal?: AbortSignal,
+) {
   const parents = exportedParents(definition);
   if (parents === undefined || reportReader === undefined) {
     throw new Error(`The parents of run ${run.run} are not in the definition of export ${run.export}`);
   }
-  // ExportPage does not compare the request of a complete run, and a run is complete at once if its plan is empty.
-  const contradiction = contradictionOf(run, false, definition);
-  if (contradiction !== undefined) throw contradiction;
-  const plan = await readParents({ store, reportReader }, parents, signal);
-  const { lines, absent } = await withCoverage(store, run, state, plan.lines);
-  const parts = await storeLines(store, run.export, lines);
-  const absentParts = absent.length === 0 ? undefined : await storeLines(store, run.export, absent);
-  const planned = await updateOwnedRun<Run>({ definition, log }, { execution, run: run.run }, (active, current) => {
-    if (active.parents === undefined || active.parents.parts !== undefined) return { result: active };
-    const slices = { count: lines.length, parallel: active.parents.parallel };
-    const ofPlan = { run: plan.run, parts, absent: absentParts };
-    const result: Run = { ...active, slices, parents: { ...active.parents, ...ofPlan } };
-    return { change: { ...current, active: result }, result };
-  });
-  const unknownSkipped = countUnknown(plan.lines, planned.skipped);
-  const about = { parentExport: parents.export, parentRun: plan.run, parents: lines.length, unknownSkipped };
-  emit({ event: 'parents-planned', ...refOf(planned), ...about });
-  return planned;
-}
-
-/** How many of the parents to skip are not in the plan. */
-function countUnknown(lines: readonly string[], skipped: Run['skipped'] = []): number {
-  if (skipped.length === 0) return 0;
-  const ids = new Set(lines.map((line) => (JSON.parse(line) as Parent).id));
-  return skipped.filter((id) => !ids.has(id)).length;
-}
-
-/** The lines of the plan, and where the chain of each parent begins. */
-export async function withCoverage(
-  store: DocumentReader,
-  run: Pick<Run, 'export' | 'request' | 'parents'>,
-  state: ExportState | undefined,
-  lines: readonly string[],
-): Promise<CoveredPlan> {
-  const rules = run.parents?.coverage;
-  if (rules === undefined) return { lines, absent: [] };
-  return coverLines(lines, await readCoverage(store, run, state ?? {}), rules);
+  const read = await readParents({ store, reportReader }, parents, { named: run.parents?.run, signal });
+  return { run: read.run, parents: coverParents(read.parents, await readCoverage(store, run, state)) };
 }

@@ -132,13 +132,10 @@ const messages: Messages = {
       ? startedText(run)
       : `${startedText(run)}. It replaces run ${withoutJobsOf}, whose report jobs are not used`,
   'run-resumed': resumedText,
-  'parents-planned'({ run, parentExport, parentRun, parents, unknownSkipped }) {
-    if (parents === 0)
-      return `Run ${run} has no parents: no report of run ${parentRun} of ${parentExport} is one. Check parents.where in the settings if there should be some`;
-    const unknown = `${plural(unknownSkipped, 'parent')} of --skip-parent ${unknownSkipped === 1 ? 'is' : 'are'} not in run ${run}, so it has no effect`;
-    const planned = `The run has ${plural(parents, 'parent')}, the reports of run ${parentRun} of ${parentExport}`;
-    return unknownSkipped === 0 ? undefined : `${unknown}. ${planned}`;
-  },
+  'parents-planned': ({ run, parentExport, parentRun, parents }) =>
+    parents === 0
+      ? `Run ${run} has no parents: no report of run ${parentRun} of ${parentExport} is one. Check parents.where in the settings if there should be some`
+      : undefined,
   'slice-restarted'({ slice, attempt, isPass, reason }, slices) {
     if (slice === undefined) return isPass ? reason : `The run starts over: ${reason}`;
     // Every slice that needs two passes begins another one.

@@ -2,10 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
+import { selectionOf } from '../../../lib/core/filter.ts';
 import type { ExportDefinition, ExportedParents } from '../../../lib/core/model.ts';
 import type { Received, ReportService } from '../../../lib/core/ports.ts';
-import { coverLines, storeCoverage, storeLines } from '../../../lib/core/parents/coverage.ts';
-import { maxParents, parentsPerPart } from '../../../lib/core/parents/plan.ts';
+import { storeCoverage } from '../../../lib/core/parents/coverage.ts';
+import { maxParents } from '../../../lib/core/parents/plan.ts';
+import { parentsPerPart, storeParents } from '../../../lib/core/parents/plan-parts.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
 import { aFetchedPage, anExportRequest, aRun, at } from '../../support/builders.ts';
@@ -217,27 +219,37 @@ describe('the chain of a parent', () => {
 it('stays as it was if the parent was not walked, in whatever part of the plan it is', async () => {
   const { store } = someExports().bench;
   const ids = Array.from({ length: parentsPerPart + 2 }, (_, index) => `p${index}`);
-  const parts = await storeLines(
+  const parts = await storeParents(
     store,
     'issues',
-    ids.map((id) => `${JSON.stringify({ id })}\n`),
+    ids.map((id) => ({ id })),
   );
   const run = {
     ...aRun({ export: 'issues', since: initial }),
     parents: { export: 'repos', parallel: 1, parts, coverage: { overlapMs: 0, initial } },
   };
   const unwalked = new Set([2, parentsPerPart + 1]);
-  const digests = await storeCoverage(store, run, { reached: at('2026-11-20T00:00:00Z'), unwalked });
+  const digests = await storeCoverage(store, run, {}, { reached: at('2026-11-20T00:00:00Z'), unwalked });
   const stored = (digests ?? []).map((digest) => String(store.objects.get(`issues/_plans/${digest}.jsonl`)));
   const covered = new Set(stored.flatMap((text) => [...text.matchAll(/"id":"(\w+)"/g)].map(([, id]) => id)));
   expect(ids.filter((id) => !covered.has(id))).toEqual(['p1', `p${parentsPerPart}`]);
 });
 
-it('forgets the parents that are absent longest, if they are too many', () => {
-  const covered = Array.from({ length: maxParents + 2 }, (_, index) => [JSON.stringify({ id: `${index}` }), initial]);
-  const { absent } = coverLines(['{"id":"0"}\n'], new Map(covered as never), { overlapMs: 0 });
-  const ids = absent.map((line) => (JSON.parse(line) as { id: string }).id);
-  expect([ids.length, ids[0], ids.at(-1)]).toEqual([maxParents, '1', `${maxParents}`]);
+it('forgets the parents that are absent longest, if they are too many', async () => {
+  const { store } = someExports().bench;
+  const covered = Array.from({ length: maxParents + 2 }, (_, index) => ({ id: `${index}`, covered: initial }));
+  const coverage = await storeParents(store, 'issues', covered);
+  const parts = await storeParents(store, 'issues', [{ id: '0', covered: initial }]);
+  const run = {
+    ...aRun({ export: 'issues', since: initial }),
+    parents: { export: 'repos', parallel: 1, parts, coverage: { overlapMs: 0, initial } },
+  };
+  const watermark = { ...selectionOf(run.request), instant: initial, run: run.run, documentRoot: null, coverage };
+  const facts = { reached: at('2026-11-20T00:00:00Z'), unwalked: new Set<number>() };
+  const digests = (await storeCoverage(store, run, { watermark } as never, facts)) ?? [];
+  const text = digests.map((digest) => store.objects.get(`issues/_plans/${digest}.jsonl`)).join('');
+  const ids = [...text.matchAll(/"id":"(\d+)"/g)].map(([, id]) => id);
+  expect([ids.length, ids[0], ids[1], ids.at(-1)]).toEqual([maxParents + 1, '0', '1', `${maxParents}`]);
 });
 
 describe('a coverage that was changed', () => {

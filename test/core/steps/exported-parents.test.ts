@@ -1,11 +1,10 @@
 /** Runs whose parents are the reports of another export: the plan, and what it does to the run. */
 
-import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, ExportedParents, LoopState, Run } from '../../../lib/core/model.ts';
-import { createPlan, parentsPerPart } from '../../../lib/core/parents/plan.ts';
+import { findParents } from '../../../lib/core/parents/plan.ts';
+import { parentsPerPart } from '../../../lib/core/parents/plan-parts.ts';
 import { parentsOfRun } from '../../../lib/core/parents/run-parents.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
@@ -13,11 +12,9 @@ import { runExecution } from '../../../lib/local/execution.ts';
 import { planRun } from '../../../lib/operator/plan-run.ts';
 import { statusLines } from '../../../lib/operator/output/status-table.ts';
 import { readExport } from '../../../lib/operator/run-view.ts';
-import { startExports } from '../../../lib/operator/start-exports.ts';
-import type { ExportTarget } from '../../../lib/operator/target.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
 import { reportReaderOf } from '../../../lib/service/formats/values/report-reader.ts';
-import { aFetchedPage, anExportRequest, at } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, collect } from '../../support/builders.ts';
 import {
   anExportBench,
   asExportTarget,
@@ -49,15 +46,6 @@ const reportReader = reportReaderOf({ parentPage: { format: 'xml' } });
 /** One page for each parent with a report of its ID. */
 const issues: Script = ({ parent = '' }) =>
   aFetchedPage({ body: `<reports><report id="${parent}"/></reports>`, reports: 1, nextCursor: null });
-
-const noContext = {
-  env: { NO_COLOR: '1' },
-  stdin: Readable.from([]),
-  signal: new AbortController().signal,
-  runtime: systemRuntime,
-  program: 'report-exporter',
-  options: {},
-};
 
 interface Exports {
   readonly repos: Bench;
@@ -158,7 +146,7 @@ describe('a run whose parents are the reports of another export', () => {
       'None of 2 reports has anything at /@key',
       'Correct parents',
     ],
-    [{ id: '/@key' }, [repo('a'), repo('b')], 'None of 2 reports has anything at /@key', 'Correct parents'],
+    [{ id: '/@key' }, [repo('a'), repo('b')], 'The value at /@key of report 1 of page 1', 'Correct parents'],
     [{ where: [{ at: '/@archived', not: ['x'] }] }, [repo('a')], 'None of 1 reports has anything at /@archived', ''],
     [{ also: { owner: '/@owner' } }, [repo('a'), repo('b', '')], '{parent.owner}', 'must be a text or a number'],
   ] satisfies [Partial<ExportedParents>, Repos, string, string][])(
@@ -167,8 +155,7 @@ describe('a run whose parents are the reports of another export', () => {
       const { issues: bench, publish } = someExports({ parents });
       await publish(listed);
       const { error, message } = failed(await bench.start());
-      // The settings have another path than all reports.
-      expect(error).toBe(what.startsWith('None of') ? 'ConfigurationError' : 'ContractError');
+      expect(error).toBe('ContractError');
       expect(message).toContain(what);
       expect(message).toContain(why);
       expect(message).not.toContain('ä');
@@ -178,14 +165,18 @@ describe('a run whose parents are the reports of another export', () => {
 
   it.each([
     ['100,000 parents', 100_000, (index: number) => `${index}`],
-    // Each line of the plan has 2,048 bytes.
-    ['32 MiB of parents', 16_384, (index: number) => '€'.repeat(520) + `${index}`.padEnd(478)],
-  ])('has a plan of at most %s', (limit, most, idOf) => {
-    const plan = createPlan(defaults);
-    const add = (index: number) => plan.add([{ type: 'string', text: idOf(index) }], 'a report');
-    for (let index = 0; index < most; index += 1) add(index);
-    expect(plan.lines()).toHaveLength(most);
-    expect(() => add(most)).toThrow(`Export repos has more than ${limit}`);
+    // Each parent has 2,048 bytes.
+    ['32 MiB of parents', 16_384, (index: number) => '€'.repeat(520) + `${index}`.padEnd(469)],
+  ])('has a plan of at most %s', async (limit, most, idOf) => {
+    async function* reports(count: number) {
+      for (let index = 0; index < count; index += 1) {
+        yield { values: [{ type: 'string', text: idOf(index) } as const], place: 'a report' };
+      }
+    }
+    expect(await collect(findParents(defaults, reports(most)))).toHaveLength(most);
+    await expect(collect(findParents(defaults, reports(most + 1)))).rejects.toThrow(
+      `Export repos has more than ${limit}`,
+    );
   });
 
   it('reads its parents from at most 200,000 pages', async () => {
@@ -199,7 +190,7 @@ describe('a run whose parents are the reports of another export', () => {
     };
     completed(await startWith(200_000));
     const { message } = failed(await startWith(200_001));
-    expect(message).toMatch(/^Run .* of export repos has more than 200,000 pages/);
+    expect(message).toMatch(/^Export repos has more than 200,000 pages/);
   });
 
   it.each([true, false])('is empty if there are no parents: published %s', async (publishEmptyRuns) => {
@@ -214,16 +205,16 @@ describe('a run whose parents are the reports of another export', () => {
     expect(header.totals.pages).toBe(0);
   });
 
-  it('says with its plan how many parents it has, and how many are skipped that it does not have', async () => {
+  it('says with its plan how many parents it has', async () => {
     const { issues: bench, publish } = someExports({ parents: { where: [{ at: '/@owner', is: ['p'] }] } });
     const parentRun = await publish(repos('a', 'b'));
-    const { run } = completed(await bench.start({ skipParent: ['a', 'c'] }));
+    const { run } = completed(await bench.start());
     const plan = { export: 'issues', run, parentExport: 'repos', parentRun };
     const plans = () => bench.events.filter(({ event }) => event === 'parents-planned');
-    expect(plans()).toEqual([{ ...plan, event: 'parents-planned', parents: 0, unknownSkipped: 2 }]);
+    expect(plans()).toEqual([{ ...plan, event: 'parents-planned', parents: 0 }]);
     await publish([repo('a', 'owner="p"')]);
-    completed(await bench.start({ skipParent: ['a', 'c'] }));
-    expect(plans()[1]).toMatchObject({ parents: 1, unknownSkipped: 1 });
+    completed(await bench.start());
+    expect(plans()[1]).toMatchObject({ parents: 1 });
   });
 
   it('has no pages of a parent that an operator skips, whose value is in the plan', async () => {
@@ -462,50 +453,6 @@ describe('a parent that fails', () => {
     const damaged = await readExport(asExportTarget(bench), 10, bench.deps.runtime.now());
     expect(damaged.slices?.setAside).toMatchObject([{ slice: 2, parent: undefined }]);
   });
-
-  it.each([
-    [
-      ['b', '2'],
-      {},
-      '--skip-parent 2 has no effect: run RUN of export issues has no such parent. It has 4: "a", "b", "c", …',
-    ],
-    [
-      ['2'],
-      { since: at('2026-01-01T00:00:00Z'), until: at('2026-01-02T00:00:00Z'), days: ['since', 'until'] as const },
-      '--skip-parent 2 has no effect: run RUN of export issues has no such parent',
-    ],
-    [['b'], {}, undefined],
-    [['2'], { restart: true }, undefined],
-  ])(
-    'is not skipped by what is no parent in the plan of the run, which a start says: %s %s',
-    async (skipParent, more, message) => {
-      const isQuiet = ({ since, until }: { since: string; until?: string | undefined }) => since === until;
-      const { publish, issues: bench } = someExports({
-        script: (request, nth) =>
-          isQuiet(request) ? aFetchedPage({ reports: 0, nextCursor: null }) : dead(request, nth),
-        definition: { dates: { unitMs: 1_000, zone: 'Europe/Berlin', upperBound: '{until}' } },
-      });
-      await publish(repos('a', 'b', 'c', 'd'));
-      const days = { since: '2025-12-31T23:00:00Z', until: '2026-01-01T23:00:00Z' };
-      const { run } = failed(await bench.start('days' in more ? days : {}));
-      const requests: object[] = [];
-      const start = async (request: object) => {
-        requests.push(request);
-        return { status: 'skipped', reason: 'it is a test' };
-      };
-      let output = '';
-      const stream = { write: (text: string) => (output += text).length > 0 };
-      await startExports(
-        { option: '--out .', open: async () => ({ ...asExportTarget(bench), start }) as ExportTarget },
-        ['issues'],
-        { request: { skipParent, ...more }, follow: true, command: 'start' },
-        { ...noContext, stdout: stream, stderr: stream },
-      );
-      expect(requests).toHaveLength(1);
-      expect(output.includes('has no effect')).toBe(message !== undefined);
-      expect(output).toContain(message?.replace('RUN', `${run}`) ?? 'it is a test');
-    },
-  );
 });
 
 it('an unfinished run of the children of one run is named by that in its status', async () => {

@@ -12,7 +12,7 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { pageKey } from '../../../lib/core/storage/keys.ts';
-import { storeLines } from '../../../lib/core/parents/coverage.ts';
+import { storeParents } from '../../../lib/core/parents/plan-parts.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { findRun } from '../../../lib/operator/run-view.ts';
@@ -118,8 +118,8 @@ async function chainsOf(bench: Bench, count: number, hasPlan: boolean): Promise<
   const { definition, store } = bench.deps;
   if (!hasPlan) return { until: at('2026-11-01T00:00:00Z'), slices: { count, lengthMs: minute, parallel: 8 } };
   Object.assign(definition, { parents: otherExport });
-  const lines = Array.from({ length: count }, (_, index) => `${JSON.stringify({ id: `p${index + 1}` })}\n`);
-  const parts = await storeLines(store, definition.name, lines);
+  const planned = Array.from({ length: count }, (_, index) => ({ id: `p${index + 1}` }));
+  const parts = await storeParents(store, definition.name, planned);
   const parents = { export: 'others', run: aRunId(), parallel: 8, parts, coverage: { overlapMs: 0 } };
   return { slices: { count, parallel: 8 }, parents };
 }

@@ -55,7 +55,6 @@ const planned = {
   parentExport: 'repos',
   parentRun: fresh,
   parents: 12,
-  unknownSkipped: 0,
 } as const;
 
 describe('the progress of a run', () => {

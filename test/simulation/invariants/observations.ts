@@ -153,7 +153,6 @@ export interface ActiveRun {
     readonly run?: string;
     readonly isNamed?: true;
     readonly parts?: readonly string[];
-    readonly absent?: readonly string[];
   };
   readonly lagMs: number;
   readonly slices?: {

@@ -61,7 +61,7 @@ function checkPlan(
   before: ActiveRun | undefined,
 ): void {
   const { world, writer } = observations;
-  const planOf = ({ parents, slices }: ActiveRun) => [parents?.run, parents?.parts, parents?.absent, slices?.count];
+  const planOf = ({ parents, slices }: ActiveRun) => [parents?.run, parents?.parts, slices?.count];
   const isPlanned = before?.parents?.parts !== undefined;
   if (isPlanned && !isDeepStrictEqual(planOf(active), planOf(before))) {
     world.violate('the plan of a run never changes', `${active.run} of ${observed.name}`);

@@ -27,7 +27,8 @@ import type {
 import type { ExportPageOutcome, parkedOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import type { foldContent } from '../../../lib/core/storage/run-content.ts';
 import type { readLatestPointer } from '../../../lib/core/storage/published-runs.ts';
-import type { coverLines, storeCoverage } from '../../../lib/core/parents/coverage.ts';
+import type { coverParents, storeCoverage } from '../../../lib/core/parents/coverage.ts';
+import { keyOf } from '../../../lib/core/parents/plan.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { Invariant } from '../invariants/invariant-names.ts';
 import type { Command } from '../world/sdk-clients.ts';
@@ -178,12 +179,6 @@ const emptyPage: ReceivedPage = {
   documentRootText: () => '',
   excerpt: () => '',
   hints: () => ({}),
-};
-
-/** The line of a parent in a plan, as the key of what is covered of it. */
-const keyOfLine = (line = '{}'): string => {
-  const { id, also } = JSON.parse(line) as { readonly id?: string; readonly also?: unknown };
-  return JSON.stringify({ id, also });
 };
 
 /** The ID of a new job is in memory until the next write. */
@@ -654,13 +649,13 @@ export const mutants: readonly Mutant[] = [
     violates: 'a chain begins where its parent is covered',
     faults: [
       {
-        at: 'lib/core/parents/coverage.ts#coverLines',
+        at: 'lib/core/parents/coverage.ts#coverParents',
         replace:
-          (real: typeof coverLines): typeof coverLines =>
-          (lines, covered, rules) => {
-            const newest = [...covered.values()].toSorted().at(-1);
-            const all = newest === undefined ? covered : new Map(lines.map((line) => [keyOfLine(line), newest]));
-            return real(lines, all, rules);
+          (real: typeof coverParents): typeof coverParents =>
+          (parents, coverage) => {
+            const covered = [...coverage.values()].flatMap((parent) => parent.covered ?? []);
+            const newest = covered.toSorted().at(-1);
+            return real(parents, new Map(parents.map((parent) => [keyOf(parent), { ...parent, covered: newest }])));
           },
       },
     ],
@@ -670,12 +665,13 @@ export const mutants: readonly Mutant[] = [
     violates: 'a chain begins where its parent is covered',
     faults: [
       {
-        at: 'lib/core/parents/coverage.ts#coverLines',
+        at: 'lib/core/parents/coverage.ts#coverParents',
         replace:
-          (real: typeof coverLines): typeof coverLines =>
-          (lines, covered, rules) => {
-            const byPlace = [...covered.values()].map((until, index) => [keyOfLine(lines[index]), until] as const);
-            return real(lines, new Map(byPlace), rules);
+          (real: typeof coverParents): typeof coverParents =>
+          (parents, coverage) => {
+            const covered = [...coverage.values()];
+            const byPlace = parents.map((parent, index) => [keyOf(parent), covered[index] ?? parent] as const);
+            return real(parents, new Map(byPlace));
           },
       },
     ],
@@ -688,8 +684,8 @@ export const mutants: readonly Mutant[] = [
         at: 'lib/core/parents/coverage.ts#storeCoverage',
         replace:
           (real: typeof storeCoverage): typeof storeCoverage =>
-          (store, run, { reached }) =>
-            real(store, run, { reached, unwalked: new Set() }),
+          (store, run, state, { reached }) =>
+            real(store, run, state, { reached, unwalked: new Set() }),
       },
     ],
   },
@@ -702,8 +698,8 @@ export const mutants: readonly Mutant[] = [
         at: 'lib/core/parents/coverage.ts#storeCoverage',
         replace:
           (real: typeof storeCoverage): typeof storeCoverage =>
-          (store, run, facts) =>
-            real(store, run.parents?.coverage?.isSinceNamed ? { ...run, since: instantOf(0) } : run, facts),
+          (store, run, state, facts) =>
+            real(store, run.parents?.coverage?.isSinceNamed ? { ...run, since: instantOf(0) } : run, state, facts),
       },
     ],
   },
