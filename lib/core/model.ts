@@ -236,8 +236,8 @@ export interface ExportedParents {
 /** A condition on a value of a report: it is one of `is`, or none of `not`; without both, something is there. */
 export interface ReportCondition {
   readonly at: string;
-  readonly is?: readonly Scalar[] | undefined;
-  readonly not?: readonly Scalar[] | undefined;
+  readonly is?: Scalar | readonly Scalar[] | undefined;
+  readonly not?: Scalar | readonly Scalar[] | undefined;
 }
 type Scalar = string | number | boolean | null;
 

@@ -23,7 +23,8 @@ import { parseAll, type Issue } from '../core/schema/parse.ts';
 import { type Auth, needsSecret, renewsSecret, tokenUrlOf } from '../service/api/auth/kinds.ts';
 import { authOfReportExport } from '../service/api/report-export-service.ts';
 import { describeExport } from './export-apis.ts';
-import { findParentExportProblems, type PlacedExport, requestsChanges } from './parents.ts';
+import { hasSince } from '../service/api/description.ts';
+import { findParentProblems } from './parents.ts';
 import {
   defaultApiKeyEnv,
   type ExportSettings,
@@ -223,8 +224,7 @@ export function parseDeployment(
   const known = serviceNames.filter((name) => Object.hasOwn(given, name));
   const all = known.map((name) => {
     const own = [...exports.entries()].filter(([index]) => assigned[index] === name);
-    const names = exports.map((each) => each.name);
-    return completeService([name, given[name] as GivenService], own, names, findMore);
+    return completeService([name, given[name] as GivenService], own, findMore);
   });
   const problems = [...links.map(toIssue), ...all.flatMap((each) => each.issues)];
   if (problems.length > 0) throw invalidSettings(describe(withoutRepetitions(problems)));
@@ -257,7 +257,6 @@ const authOf = (service: GivenService): Auth => service.api?.auth ?? authOfRepor
 function completeService(
   [name, given]: readonly [name: string, service: GivenService],
   own: readonly (readonly [index: number, settings: GivenExport])[],
-  exportNames: readonly string[],
   findMore: FindMore,
 ) {
   const path = ['services', name];
@@ -274,8 +273,9 @@ function completeService(
     return [[index, { ...settings, api }]];
   });
   if (exports.length === own.length) {
-    const placed = exports.map(([index, settings]): PlacedExport => ({ index, settings }));
-    issues.push(...placed.flatMap((each) => findParentExportProblems(each, placed, exportNames)).map(toIssue));
+    const all = exports.map(([, settings]) => settings);
+    const ofParents = exports.flatMap(([index, each]) => within(['exports', index], findParentProblems(each, all)));
+    issues.push(...ofParents.map(toIssue));
     issues.push(...findMore(path, service, exports).map(toIssue));
   }
   return { name, service, exports: exports.map((each) => withParentPage(each, exports)), issues };
@@ -290,7 +290,7 @@ function withParentPage(
   const parent = own.find(([, { name }]) => name === parents?.export)?.[1];
   if (parents === undefined || parent === undefined) return [index, settings];
   const { api } = parent;
-  return [index, { ...settings, parents: { ...parents, parentPage: api.page, listsChanges: requestsChanges(api) } }];
+  return [index, { ...settings, parents: { ...parents, parentPage: api.page, listsChanges: hasSince(api) } }];
 }
 
 /** The name of each export's service; undefined if there is no such service. */

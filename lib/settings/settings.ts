@@ -45,14 +45,7 @@ import { placeOf, type WithTarget } from '../service/api/next/target.ts';
 import { countsReports, formatOf, reportsIn } from '../service/api/page.ts';
 import { uses } from '../service/api/request.ts';
 import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
-import {
-  findParentProblems,
-  goneAtMostPercent,
-  type GivenParents,
-  parentsOf,
-  parentsSchema,
-  selectionOfParents,
-} from './parents.ts';
+import { goneAtMostPercent, type GivenParents, parentsOf, parentsSchema, selectionOfParents } from './parents.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
 const mebibyte = 1024 * 1024;
@@ -388,7 +381,6 @@ export const findExportProblems = (
   ...findSinceProblems(settings),
   ...findParallelProblems(service, settings),
   ...findSliceProblems(settings, api),
-  ...findParentProblems(service.api !== undefined, settings, api),
 ];
 
 const findSinceProblems = ({ since: { lookbackWindow, initial, overlap } }: GivenExport) =>

@@ -11,16 +11,14 @@ import { countMissing, type RunContent } from '../storage/run-content.ts';
 /** So many parents at the beginning of a run are not all gone by chance. */
 export const firstParents = 10;
 
-interface GoneSoFar {
-  readonly counts: SliceCounts;
-  readonly totals: { readonly pages: number };
-}
-
 /** The ConfigurationError of a run whose first parents are all gone; undefined if they are not. */
-export function allGoneError({ run }: Pick<Run, 'run'>, { counts, totals }: GoneSoFar): ExportError | undefined {
+export function allGoneError(
+  { run }: Pick<Run, 'run'>,
+  { counts, totals }: { readonly counts: SliceCounts; readonly totals: { readonly pages: number } },
+): ExportError | undefined {
   const { gone, skipped } = counts.parents ?? { gone: 0, skipped: 0 };
-  if (totals.pages > 0 || gone < firstParents || counts.done > gone + skipped) return undefined;
-  return firstGoneError({ run }, gone);
+  const isAny = totals.pages > 0 || counts.done > gone + skipped;
+  return isAny || gone < firstParents ? undefined : firstGoneError({ run }, gone);
 }
 
 export const firstGoneError = ({ run }: Pick<Run, 'run'>, gone: number): ExportError =>
@@ -37,13 +35,10 @@ export function tooManyGoneError(
   const walked = count - countMissing(content, 'skipped');
   const most = Math.max(1, Math.floor((walked * limits.goneAtMostPercent) / 100));
   if (gone === 0 || (gone <= most && gone < walked)) return undefined;
-  const problem = `${gone} of ${count} parents of run ${run} are gone (when.gone)`;
-  return gone === walked
-    ? goneError(`${problem}, so that none is left`)
-    : goneError(
-        `${problem}, and parents.gone.atMost allows ${most}`,
-        'If so many are gone, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
-      );
+  return goneError(
+    `${gone} of ${count} parents of run ${run} are gone (when.gone), and parents.gone.atMost allows ${most}, but never all`,
+    'If so many are gone, but not all, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
+  );
 }
 
 const goneError = (problem: string, ifRight = ''): ExportError =>

@@ -26,62 +26,63 @@ export const keyOf = ({ id, also }: Parent): string => JSON.stringify({ id, also
 export const maxParents = 100_000;
 const maxPlanBytes = 32 * 1024 * 1024;
 
-/** Collects the parents, report by report. */
-export function createPlan(parents: ExportedParents) {
-  const { id: idAt, where, inHeaders } = parents;
-  // Coverage must not depend on the order in the settings.
-  const also = Object.entries(parents.also).toSorted(([one], [other]) => (one < other ? -1 : 1));
+/** A report with its values at the paths of the parents. `place` names it in messages, which must not have its values. */
+export interface PlacedReport {
+  readonly values: ReportValues;
+  readonly place: string;
+}
+
+/**
+ * The parents among the reports, each once.
+ * @throws ContractError if one has no ID, or no report has anything at one of the paths; ConfigurationError if there are
+ *   too many
+ */
+export async function* findParents(
+  parents: ExportedParents,
+  reports: AsyncIterable<PlacedReport>,
+): AsyncGenerator<Parent> {
   const paths = pathsOf(parents);
-  /** By their keys. */
-  const found = new Map<string, Parent>();
+  const found = new Set<string>();
   /** The paths at which no report has had anything so far. */
   const missing = new Set(paths);
-  let reports = 0;
+  let count = 0;
   let bytes = 0;
-
-  /** `place` names the report in messages, which must not have its values. */
-  function parentIn(valueAt: (path: string) => ReportValues[number], place: string): Parent {
-    const textAt = (path: string, name: string): string => {
-      const value = valueAt(path);
-      const isText = value?.type === 'string' || value?.type === 'number';
-      const problem = isText ? problemOfParent(value.text, inHeaders.includes(name)) : 'must be a text or a number';
-      if (isText && problem === undefined) return value.text;
-      const subject = path === '' ? 'The text' : `The value at ${path}`;
-      throw unknownParents(parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
-    };
-    const id = textAt(idAt, 'parent');
-    const values = also.map(([name, path]) => [name, textAt(path, `parent.${name}`)] as const);
-    return values.length === 0 ? { id } : { id, also: Object.fromEntries(values) };
+  for await (const { values, place } of reports) {
+    count += 1;
+    paths.forEach((path, index) => {
+      if (values[index] !== undefined) missing.delete(path);
+    });
+    const valueAt = (path: string) => values[paths.indexOf(path)];
+    if (!isSelected(parents.where, valueAt)) continue;
+    const parent = parentIn(parents, valueAt, place);
+    const key = keyOf(parent);
+    if (found.has(key)) continue;
+    found.add(key);
+    bytes += Buffer.byteLength(key);
+    if (found.size > maxParents) throw tooManyError(parents, `${maxParents.toLocaleString('en')} parents`);
+    if (bytes > maxPlanBytes) throw tooManyError(parents, '32 MiB of parents');
+    yield parent;
   }
+  const [path] = missing;
+  if (path === undefined || count === 0) return;
+  const none = `None of ${count.toLocaleString('en')} reports has anything at ${path}, which parents name`;
+  throw unknownParents(parents, none);
+}
 
-  return {
-    paths,
-    /** Those found so far. */
-    found,
-    /** @throws ContractError if the report is a parent without an ID; ConfigurationError if there are too many */
-    add(values: ReportValues, place: string): void {
-      reports += 1;
-      paths.forEach((path, index) => {
-        if (values[index] !== undefined) missing.delete(path);
-      });
-      const valueAt = (path: string) => values[paths.indexOf(path)];
-      if (!isSelected(where, valueAt)) return;
-      const parent = parentIn(valueAt, place);
-      const key = keyOf(parent);
-      if (found.has(key)) return;
-      found.set(key, parent);
-      bytes += Buffer.byteLength(key);
-      if (found.size > maxParents) throw tooManyError(parents, `${maxParents.toLocaleString('en')} parents`);
-      if (bytes > maxPlanBytes) throw tooManyError(parents, '32 MiB of parents');
-    },
-    /** @throws ContractError if no report has anything at one of the paths */
-    parents(): readonly Parent[] {
-      const [path] = missing;
-      if (path === undefined || reports === 0) return [...found.values()];
-      const count = reports.toLocaleString('en');
-      throw unknownParents(parents, `None of ${count} reports has anything at ${path}, which parents name`);
-    },
+function parentIn(parents: ExportedParents, valueAt: (path: string) => ReportValues[number], place: string): Parent {
+  const textAt = (path: string, name: string): string => {
+    const value = valueAt(path);
+    const isText = value?.type === 'string' || value?.type === 'number';
+    const isInHeader = parents.inHeaders.includes(name);
+    const problem = isText ? problemOfParent(value.text, isInHeader) : 'must be a text or a number';
+    if (isText && problem === undefined) return value.text;
+    const subject = path === '' ? 'The text' : `The value at ${path}`;
+    throw unknownParents(parents, `${subject} of ${place}, which is {${name}}, ${problem}`);
   };
+  const id = textAt(parents.id, 'parent');
+  // Coverage must not depend on the order in the settings.
+  const also = Object.entries(parents.also).toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return { id, also: Object.fromEntries(also.map(([name, path]) => [name, textAt(path, `parent.${name}`)])) };
 }
 
 export const tooManyError = ({ export: name }: ExportedParents, limit: string): ExportError =>

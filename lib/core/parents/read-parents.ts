@@ -1,45 +1,28 @@
 /** Reads the parents of a run from the manifest and the pages of another export. */
 
-import { concurrentReads, mapConcurrently } from '../concurrency.ts';
+import { concurrentReads } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, ExportedParents, RunId } from '../model.ts';
-import type { ReportReader, ReportValues } from '../ports.ts';
+import type { ReportReader } from '../ports.ts';
 import { DifferentContentError, readPage } from '../storage/compression.ts';
 import { type DocumentReader, openPublishedRun, readLatestPointer } from '../storage/published-runs.ts';
 import type { ManifestPage } from '../storage/published-schemas.ts';
-import { createPlan, type Parent, tooManyError } from './plan.ts';
+import { findParents, type Parent, type PlacedReport, tooManyError } from './plan.ts';
+import { pathsOf } from './values.ts';
 
-export interface ParentSource {
+interface ParentSource {
   readonly store: DocumentReader;
-  readonly reportReader: ReportReader;
-}
-
-interface ReadPlan {
-  /** The run whose reports are the parents. */
-  readonly run: RunId;
-  readonly parents: readonly Parent[];
-}
-
-interface ReadOptions {
-  /** In place of the newest run. */
-  readonly named?: RunId | undefined;
-  /** Reads no further once a parent is found. */
-  readonly isFirstEnough?: boolean;
+  readonly reportReader?: ReportReader | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 const maxPages = 200_000;
 
 /**
- * The parents in the newest published run of their export, or in the one that is named.
- * @throws ConfigurationError if there is no such run, it is too large, or its pages do not have as many reports as its
- *   manifest says; ContractError as `createPlan`; PageConflictError if a page was changed
+ * The parents in the newest published run of their export, or in the one that is named, and the run.
+ * @throws ConfigurationError if there is no such run, or it is too large; the iteration, as `readReports` and `findParents`
  */
-export async function readParents(
-  source: ParentSource,
-  parents: ExportedParents,
-  { named, isFirstEnough = false, signal }: ReadOptions = {},
-): Promise<ReadPlan> {
+export async function readParents(source: ParentSource, parents: ExportedParents, named?: RunId) {
   const run = named ?? (await readLatestPointer(source.store, parents.export))?.run;
   if (run === undefined) {
     const message = `Export ${parents.export} has no published run, so there are no parents. Start it first`;
@@ -47,17 +30,25 @@ export async function readParents(
   }
   const { header, pages } = await openPublishedRun(source.store, parents.export, run);
   if (header.totals.pages > maxPages) throw tooManyError(parents, `${maxPages.toLocaleString('en')} pages`);
-  const plan = createPlan(parents);
-  for await (const batch of inBatches(pages)) {
-    signal?.throwIfAborted();
-    const read = await mapConcurrently(batch, concurrentReads, (page) => readReports(source, page, plan.paths));
-    read.forEach((reports, index) => {
-      const page = batch[index]?.page;
-      reports.forEach((values, at) => plan.add(values, `report ${at + 1} of page ${page} of run ${run}`));
-    });
-    if (isFirstEnough && plan.found.size > 0) return { run, parents: [...plan.found.values()] };
+  return { run, found: findParents(parents, readPages(source, pages, pathsOf(parents))) };
+}
+
+/** The reports in the order of the manifest. Several pages are read ahead. */
+async function* readPages(
+  source: ParentSource,
+  pages: AsyncIterable<ManifestPage>,
+  paths: readonly string[],
+): AsyncGenerator<PlacedReport> {
+  const ahead: Promise<readonly PlacedReport[]>[] = [];
+  for await (const page of pages) {
+    source.signal?.throwIfAborted();
+    const reading = readReports(source, page, paths);
+    // A failure is thrown below, unless one before it is.
+    reading.catch(() => {});
+    ahead.push(reading);
+    if (ahead.length === concurrentReads) yield* await (ahead.shift() ?? reading);
   }
-  return { run, parents: plan.parents() };
+  for (const reading of ahead) yield* await reading;
 }
 
 /**
@@ -65,33 +56,26 @@ export async function readParents(
  * @throws ConfigurationError if it would have none; otherwise as `readParents`
  */
 export async function firstParent(
-  { store, reportReader }: { readonly store: DocumentReader; readonly reportReader?: ReportReader | undefined },
+  source: ParentSource,
   { parents }: Pick<ExportDefinition, 'parents'>,
 ): Promise<Parent | undefined> {
   if (parents === undefined) return undefined;
   if ('values' in parents) return { id: parents.values[0] ?? '' };
-  if (reportReader === undefined) throw new Error(`Nothing reads the pages of export ${parents.export}`);
-  const [first] = (await readParents({ store, reportReader }, parents, { isFirstEnough: true })).parents;
-  if (first !== undefined) return first;
+  const { found } = await readParents(source, parents);
+  for await (const parent of found) return parent;
   throw new ExportError('ConfigurationError', `No report of export ${parents.export} is a parent now`);
 }
 
-async function* inBatches(pages: AsyncIterable<ManifestPage>): AsyncGenerator<readonly ManifestPage[]> {
-  let batch: ManifestPage[] = [];
-  for await (const page of pages) {
-    batch.push(page);
-    if (batch.length < concurrentReads) continue;
-    yield batch;
-    batch = [];
-  }
-  yield batch;
-}
-
+/**
+ * @throws ConfigurationError if the page does not have as many reports as its manifest says, or cannot be read;
+ *   PageConflictError if it was changed
+ */
 async function readReports(
   { store, reportReader }: ParentSource,
   page: ManifestPage,
   paths: readonly string[],
-): Promise<readonly ReportValues[]> {
+): Promise<readonly PlacedReport[]> {
+  if (reportReader === undefined) throw new Error(`Nothing reads ${page.key}`);
   const address = store.locate(page.key);
   try {
     const reports = await reportReader.read(readUnchanged(store, page), paths).catch(async (error: unknown) => {
@@ -99,7 +83,9 @@ async function readReports(
       for await (const _ of readUnchanged(store, page));
       throw error;
     });
-    if (page.reports === null || page.reports === reports.length) return reports;
+    if (page.reports === null || page.reports === reports.length) {
+      return reports.map((values, index) => ({ values, place: `report ${index + 1} of ${address}` }));
+    }
     const counts = `it has ${page.reports} reports by its manifest, and ${reports.length} by the settings`;
     throw new ExportError('ContractError', counts);
   } catch (error) {

@@ -33,10 +33,9 @@ export function isSelected(
 }
 
 /** A value that is missing is null. */
-function holds({ is, not }: ReportCondition, value: ReportValue | undefined): boolean {
+function holds({ is, not = null }: ReportCondition, value: ReportValue | undefined): boolean {
   const isNothing = value === undefined || value.type === 'null';
-  const isOneOf = (values: NonNullable<ReportCondition['is']>): boolean =>
-    values.some((each) => (each === null ? isNothing : !isNothing && value.text === String(each)));
-  if (is !== undefined) return isOneOf(is);
-  return not === undefined ? !isNothing : !isOneOf(not);
+  const expected = [is ?? not].flat();
+  const isOneOf = expected.some((each) => (each === null ? isNothing : !isNothing && value.text === String(each)));
+  return is === undefined ? !isOneOf : isOneOf;
 }

@@ -7,6 +7,7 @@
 
 import { type ExportState, refOf, type Run } from '../model.ts';
 import { coverParents, readCoverage } from '../parents/coverage.ts';
+import type { Parent } from '../parents/plan.ts';
 import { storeParents } from '../parents/plan-parts.ts';
 import { readParents } from '../parents/read-parents.ts';
 import { exportedParents } from '../parents/run-parents.ts';
@@ -48,18 +49,14 @@ export async function withPlan(
 
 /** The parents that the run would have if its plan was made now. @throws as `readParents` and `readCoverage` */
 export async function readPlan(
-  {
-    definition,
-    store,
-    reportReader,
-  }: Pick<StepDependencies, 'definition' | 'reportReader'> & { readonly store: DocumentReader },
+  deps: Pick<StepDependencies, 'definition' | 'reportReader'> & { readonly store: DocumentReader },
   { run, state }: UnplannedRun,
   signal?: AbortSignal,
 ) {
-  const parents = exportedParents(definition);
-  if (parents === undefined || reportReader === undefined) {
-    throw new Error(`The parents of run ${run.run} are not in the definition of export ${run.export}`);
-  }
-  const read = await readParents({ store, reportReader }, parents, { named: run.parents?.run, signal });
-  return { run: read.run, parents: coverParents(read.parents, await readCoverage(store, run, state)) };
+  const parents = exportedParents(deps.definition);
+  if (parents === undefined) throw new Error(`Export ${run.export} no longer has the parents of run ${run.run}`);
+  const read = await readParents({ ...deps, signal }, parents, run.parents?.run);
+  const found: Parent[] = [];
+  for await (const parent of read.found) found.push(parent);
+  return { run: read.run, parents: coverParents(found, await readCoverage(deps.store, run, state)) };
 }

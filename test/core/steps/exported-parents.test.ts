@@ -130,9 +130,9 @@ describe('a run whose parents are the reports of another export', () => {
   });
 
   it.each([
-    [{}, [repo('')], 'The value at /@id of report 1 of page 1 of run', 'must not be empty'],
-    [{}, [repo('a'), repo('..')], 'report 2 of page 1', 'must not be . or ..'],
-    [{}, [repo('a'.repeat(1_000)), repo('a'.repeat(1_001))], 'report 2', 'must have at most 1,000 characters'],
+    [{}, [repo('')], 'The value at /@id of report 1 of ', 'must not be empty'],
+    [{}, [repo('a'), repo('..')], 'report 2 of ', 'must not be . or ..'],
+    [{}, [repo('a'.repeat(1_000)), repo('a'.repeat(1_001))], 'report 2 of ', 'must have at most 1,000 characters'],
     [{ inHeaders: ['parent'] }, [repo('ä')], 'report 1', 'must be printable ASCII'],
     [
       { also: { owner: '/@owner' }, inHeaders: ['parent.owner'] },
@@ -146,7 +146,7 @@ describe('a run whose parents are the reports of another export', () => {
       'None of 2 reports has anything at /@key',
       'Correct parents',
     ],
-    [{ id: '/@key' }, [repo('a'), repo('b')], 'The value at /@key of report 1 of page 1', 'Correct parents'],
+    [{ id: '/@key' }, [repo('a'), repo('b')], 'The value at /@key of report 1 of ', 'Correct parents'],
     [{ where: [{ at: '/@archived', not: ['x'] }] }, [repo('a')], 'None of 1 reports has anything at /@archived', ''],
     [{ also: { owner: '/@owner' } }, [repo('a'), repo('b', '')], '{parent.owner}', 'must be a text or a number'],
   ] satisfies [Partial<ExportedParents>, Repos, string, string][])(

@@ -355,7 +355,7 @@ describe('a parent that is gone', () => {
   it('is never every one of them', async () => {
     const definition = { parents: { values: ['only'] }, limits: someLimits({ goneAtMostPercent: 100 }) };
     const bench = aBench({ definition, script: withGone(() => true) });
-    expect(failed(await bench.start()).message).toContain('so that none is left');
+    expect(failed(await bench.start()).message).toContain('but never all');
   });
 });
 
