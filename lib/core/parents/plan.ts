@@ -26,7 +26,7 @@ export const keyOf = ({ id, also }: Parent): string => JSON.stringify({ id, also
 export const maxParents = 100_000;
 const maxPlanBytes = 32 * 1024 * 1024;
 
-/** A report with its values at the paths of the parents. `place` names it in messages, which must not have its values. */
+/** A report: its values at the paths of the parents. Messages name its place, as they must not have values. */
 export interface PlacedReport {
   readonly values: ReportValues;
   readonly place: string;

@@ -20,7 +20,8 @@ const maxPages = 200_000;
 
 /**
  * The parents in the newest published run of their export, or in the one that is named, and the run.
- * @throws ConfigurationError if there is no such run, or it is too large; the iteration, as `readReports` and `findParents`
+ * @throws ConfigurationError if there is no such run, or it is too large; the iteration, as `readReports` and
+ *   `findParents`
  */
 export async function readParents(source: ParentSource, parents: ExportedParents, named?: RunId) {
   const run = named ?? (await readLatestPointer(source.store, parents.export))?.run;
