@@ -34,8 +34,8 @@ export interface PlacedReport {
 
 /**
  * The parents among the reports, each once.
- * @throws ContractError if one has no ID, or no report has anything at one of the paths; ConfigurationError if there are
- *   too many
+ * @throws ContractError if one has no ID, or no report has anything at one of the paths; ConfigurationError if there
+ *   are too many
  */
 export async function* findParents(
   parents: ExportedParents,
