@@ -150,7 +150,7 @@ async function exportKilled(deletes: boolean): Promise<string> {
 
 async function timeStatus(): Promise<void> {
   const startedAt = performance.now();
-  const args = [executable, 'status', 'children', '--settings', settings, '--out', out];
+  const args = [executable, 'status', 'children', '--out', out];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'inherit'] });
   await once(child, 'exit');
   report('status, s', (performance.now() - startedAt) / 1_000);

@@ -3,7 +3,13 @@
 import { createSlots } from '../core/concurrency.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, ExportState, RunEnd } from '../core/model.ts';
-import { defaultDirectory, type LocalDirectory, type LocalExport, simulatedDirectory } from './settings.ts';
+import {
+  type SettingsOrigin,
+  defaultDirectory,
+  type LocalDirectory,
+  type LocalExport,
+  simulatedDirectory,
+} from './settings.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { ExportEvent, PageSlots, Runtime, StoreReader } from '../core/ports.ts';
 import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
@@ -23,21 +29,24 @@ import { pageLogIn, sourcesIn } from './sqlite/page-log.ts';
 /** An export with the settings of its next run. */
 export interface ConfiguredExport {
   readonly settings: LocalExport;
-  /** Why they cannot be used on this machine. */
+  /** Why no run can start with them. What the directory has of the export can be read. */
   readonly problem?: string | undefined;
 }
 
 export interface LocalDeploymentOptions extends LocalDirectory {
+  /** Empty if the settings cannot be read: then the exports are those that have a state in the directory. */
   readonly exports: readonly ConfiguredExport[];
   /** The settings file that has the exports. Absent: options of the command line describe the only one. */
   readonly file?: string | undefined;
+  /** The settings with which an export that only has a state is shown. Absent: it cannot be opened. */
+  readonly settingsOfOther?: (name: string, source: string | null) => ConfiguredExport;
   /** Called once in each start that has stored a page, or resumes a run that has. */
   readonly onPageStored?: (notify: (text: string) => void) => void;
 }
 
 /** @throws ConfigurationError if its state cannot be read, or it has simulated reports and the exports have not */
 export function openLocalDeployment(options: LocalDeploymentOptions) {
-  const { out, exports, file } = options;
+  const { out, exports, settingsOfOther } = options;
   const stateFile = stateFileIn(out);
   // First: its errors say what is wrong with the path.
   const isNew = !isFilePresent(stateFile);
@@ -48,21 +57,26 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
   const reader: StoreReader = store;
-  const names = exports.map(({ settings }) => settings.export.name).sort();
-  const unknownExport = (name: string) => {
-    const problem = sourcesIn(state).has(name)
-      ? `Export ${name} has run in ${out}, but ${file ?? 'the command line'} does not have it. Add it to read what is stored`
-      : `There is no export ${name} in directory ${out}`;
-    return new ExportError('ConfigurationError', `${problem}. Its exports: ${listNames(names)}`);
+  const configured = exports.map(({ settings }) => settings.export.name);
+  const stored = () => [...sourcesIn(state).keys()];
+  const names = () => (configured.length > 0 ? configured.toSorted() : stored());
+  const settingsOf = (name: string): ConfiguredExport => {
+    const found = exports.find(({ settings }) => settings.export.name === name);
+    if (found !== undefined) return found;
+    const source = sourcesIn(state).get(name);
+    if (settingsOfOther === undefined || source === undefined) throw unknownExport(name, out, names());
+    return settingsOfOther(name, source);
   };
   const open = async (name: string) => {
-    const found = exports.find(({ settings }) => settings.export.name === name);
-    if (found === undefined) throw unknownExport(name);
-    if (found.problem !== undefined) throw new ExportError('ConfigurationError', found.problem);
+    const found = settingsOf(name);
     const { schedule } = found.settings.export;
+    const described = describeLocalExport(found.settings, options);
+    // Each start of an export without settings may have failed before it had a service.
+    const isUnknown = !configured.includes(name) && sourcesIn(state).get(name) === null;
     return {
-      ...describeLocalExport(found.settings, options),
-      settingsFile: file,
+      ...described,
+      serviceName: isUnknown ? 'unknown' : described.serviceName,
+      settings: originOf(found, options),
       store: reader,
       log,
       loadReportReader: async () => (await loadReaders(found)).reportReader,
@@ -88,10 +102,10 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
     name: `directory ${out}`,
     option: directoryOption(out),
     isNew,
-    exportNames: async () => names,
+    exportNames: async () => names(),
     open,
-    openAll: async () =>
-      await Promise.all([...new Set([...names, ...sourcesIn(state).keys()])].sort().map(openOrDescribe)),
+    // An export that the settings have no more is still read and verified.
+    openAll: async () => await Promise.all([...new Set([...configured, ...stored()])].sort().map(openOrDescribe)),
     async [Symbol.asyncDispose]() {
       await finishedChanges();
       state.close();
@@ -122,7 +136,7 @@ export function hasSimulatedReports(out: string): boolean {
 }
 
 /** Why the exports cannot run in the directory: they are simulated, and its reports are not, or the other way round. */
-function findMixture(exports: readonly ConfiguredExport[], out: string): string | undefined {
+export function findMixture(exports: readonly ConfiguredExport[], out: string): string | undefined {
   const [first] = exports;
   if (first === undefined || !isFilePresent(stateFileIn(out))) return undefined;
   using state = openStateFile(stateFileIn(out));
@@ -137,6 +151,12 @@ function findMixture(exports: readonly ConfiguredExport[], out: string): string 
     : `${out} has simulated reports (${other}), so none of a service are stored there. Set another directory with --out, or delete ${out}`;
 }
 
+/** Where the settings come from; undefined for options of the command line. */
+function originOf({ problem }: ConfiguredExport, { file }: LocalDeploymentOptions): SettingsOrigin | undefined {
+  if (file === undefined) return undefined;
+  return { file, problem: problem === undefined ? undefined : new ExportError('ConfigurationError', problem) };
+}
+
 /** If no regular run begins, the reason is recorded in the state of the export. */
 async function startRun(
   options: LocalDeploymentOptions,
@@ -144,11 +164,13 @@ async function startRun(
   startInput: StartRequest,
   { notify, emit, onRetry, signal, maxAttempts }: LocalStartOptions,
 ): Promise<RunEnd> {
-  const { out, file, runtime, onPageStored } = options;
+  const { out, runtime, onPageStored } = options;
+  const origin = originOf(configured, options);
   const { name, definition: described, service } = describeLocalExport(configured.settings, options);
   const definition = maxAttempts === undefined ? described : withMaxAttempts(described, maxAttempts);
   const connect = async () => {
-    if (file !== undefined) notify(`Settings: ${file}`);
+    if (origin?.problem !== undefined) throw origin.problem;
+    if (origin !== undefined) notify(`Settings: ${origin.file}`);
     return await service.connect(notify, signal);
   };
   await using client = await connect().catch(async (error: Error) => {
@@ -232,6 +254,11 @@ function slotsFor(limit: number | undefined, { now }: Runtime): PageSlots | unde
 
 /** The option with which commands act on the directory. */
 const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
+
+function unknownExport(exportName: string, out: string, names: readonly string[]): ExportError {
+  const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${listNames(names)}`;
+  return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
+}
 
 /**
  * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has

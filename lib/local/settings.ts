@@ -1,6 +1,7 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import { join } from 'node:path';
+import type { ExportError } from '../core/errors.ts';
 import type { Compression } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
@@ -27,4 +28,10 @@ export interface LocalDirectory {
   readonly out: string;
   readonly env: NodeJS.ProcessEnv;
   readonly runtime: Runtime;
+}
+
+export interface SettingsOrigin {
+  readonly file: string;
+  /** Why it cannot be used for this export. Nothing starts then. What is stored can be read. */
+  readonly problem?: ExportError | undefined;
 }

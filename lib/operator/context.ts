@@ -140,6 +140,12 @@ export async function selectExports(
   return [...new Set(names)];
 }
 
+/** Every export with settings. Of another one, what is stored can be read, and nothing can start. */
+export async function openConfigured(target: Target): ReturnType<Target['openAll']> {
+  const names = new Set(await target.exportNames());
+  return (await target.openAll()).filter((each) => names.has('error' in each ? each.export : each.name));
+}
+
 /** The lines about one of several exports that cannot be read. */
 export const unreadableLines = ({ export: name, error }: UnreadableExport, style: TextStyle): readonly string[] => [
   `${style('red', 'Unreadable:')} ${name}`,

@@ -18,6 +18,7 @@ import { mapConcurrently } from '../core/concurrency.ts';
 import { isAccessDenied } from '../aws/errors.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../aws/stack/findings.ts';
 import { type ProbedPeriod, type ProbeResult, probeService } from '../service/client/probe-service.ts';
+import { openConfigured } from './context.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from './target.ts';
 import { plural } from './output/format.ts';
 import { planRun } from './plan-run.ts';
@@ -45,7 +46,7 @@ export async function* runHealthChecks(
   yield { check: 'target', export: null, ...ok(`${target.name} can be read`) };
   const exports =
     exportName === undefined
-      ? await target.openAll()
+      ? await openConfigured(target)
       : [await target.open(exportName).catch((error: unknown) => unreadableExport(exportName, null, error))];
   if (exports.length === 0) {
     const outcome = warning('no exports found', `make a first run: ${options.program} local ${target.option}`);
@@ -55,7 +56,7 @@ export async function* runHealthChecks(
   const checked = await mapConcurrently(exports, concurrency, (each) => checkExport(each, options, target));
   yield* checked.flat();
   // The same address, settings and API key, and in a stack the same function, are the same service.
-  const usable = exports.flatMap((each) => ('error' in each ? [] : each));
+  const usable = exports.flatMap((each) => ('error' in each || each.settings?.problem !== undefined ? [] : each));
   const services = Map.groupBy(usable, ({ service: { address, settings, keySource }, probeFromFunction }) =>
     JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]),
   );
@@ -117,9 +118,11 @@ async function checkExport(
   return [...settings, ...read, ...others.flat()];
 }
 
-function settingsOutcome({ definition, service, settingsFile }: ExportTarget): Outcome {
+function settingsOutcome({ definition, service, settings }: ExportTarget): Outcome {
+  const { problem: cause } = settings ?? {};
+  if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
   const { format, container, api } = definition.request;
-  const origin = settingsFile === undefined ? '' : `; ${settingsFile}`;
+  const origin = settings === undefined ? '' : `; ${settings.file}`;
   return ok(`${api.pagination === undefined ? `${format} in ${container}` : format} from ${service.address}${origin}`);
 }
 
@@ -139,6 +142,8 @@ async function checkStore(target: ExportTarget, unfinished: Run | undefined): Pr
 
 /** What the next start would do. The status shows how runs went. */
 async function checkStart(target: ExportTarget, command: CommandText, runtime: Runtime): Promise<Found> {
+  // With settings that cannot be used, which have a finding of their own, no run starts.
+  if (target.settings?.problem !== undefined) return undefined;
   const plan = await planRun({ ...target, runtime });
   if (plan.act === 'start') return ok('would begin a new run');
   if (plan.act === 'resume') return ok(`would resume run ${plan.run}`);

@@ -4,17 +4,18 @@
  */
 
 import { dirname, resolve } from 'node:path';
-import { ExportError } from '../core/errors.ts';
 import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import {
   type ConfiguredExport,
+  findMixture,
   hasSimulatedReports,
   type LocalDeploymentOptions,
   noExportIn,
   openLocalDeployment,
 } from '../local/directory.ts';
 import { isFilePresent, writeFileIfAbsent } from '../local/durable-fs.ts';
+import { simulatorAddress } from '../local/service.ts';
 import { defaultDirectory, type LocalDirectory, settingsFileIn, simulatedDirectory } from '../local/settings.ts';
 import { stateFileIn } from '../local/sqlite/state-file.ts';
 import { parseDeployment } from '../settings/deployment-settings.ts';
@@ -158,33 +159,44 @@ function configuredExports(
 }
 
 /**
- * A directory with the exports of the settings file `--settings`, or of its own file.
- * @throws ConfigurationError with a line for every problem of the file, or if there is none
+ * A directory with the exports of the settings file `--settings`, or of its own file. If its own file cannot be used,
+ * what is stored can be read, and nothing can start.
+ * @throws ConfigurationError with a line for every problem of `--settings`, or if there are neither settings nor
+ *   exports
  */
 export function openDirectory(
   { settings, out = defaultDirectory }: Options,
   machine: Omit<LocalDirectory, 'out'>,
 ): Target {
   const file = settings ?? settingsFileIn(out);
-  if (settings === undefined && !isFilePresent(file)) throw noSettingsIn(out, file);
   const problems: string[] = [];
-  const document = collectProblems(() => fileDocument(file), problems);
+  const hasFile = settings !== undefined || isFilePresent(file);
+  if (!hasFile && !isFilePresent(stateFileIn(out))) throw noExportIn(out);
+  const document = hasFile ? collectProblems(() => fileDocument(file), problems) : undefined;
   // A run with --simulate and the same file has made the directory.
   const isSimulated = settings !== undefined && hasSimulatedReports(out);
-  const exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
-  assertNoProblems(problems);
-  const target = openLocalDeployment({ ...machine, out, file, exports });
+  let exports = document === undefined ? [] : configuredExports(document, { file, isSimulated }, problems);
+  const mixture = settings === undefined ? findMixture(exports, out) : undefined;
+  if (mixture !== undefined) {
+    problems.push(mixture);
+    exports = [];
+  }
+  if (settings !== undefined) assertNoProblems(problems);
+  if (!hasFile)
+    problems.push(
+      `${file} does not exist. If the runs were started with --settings, add it. Otherwise run local again with the options of the first run, which writes the file`,
+    );
+  /** An export that only has a state, as far as that says what it is. */
+  const settingsOfOther = (name: string, source: string | null): ConfiguredExport => {
+    const known = { export: name, baseUrl: source === null || source === simulatorAddress ? undefined : source };
+    const document = optionsDocument(known);
+    const [other] = configuredExports(document, { isSimulated: known.baseUrl === undefined }, []);
+    const missing = problems.length > 0 ? problems : selectionProblems(file, [name], exports.map(nameOf));
+    return { ...(other as ConfiguredExport), problem: missing.join('\n') };
+  };
+  const target = openLocalDeployment({ ...machine, out, file, exports, settingsOfOther });
   if (settings === undefined) return target;
   return { ...target, name: `settings file ${file}`, option: `--settings ${shellQuote(file)} ${target.option}` };
-}
-
-function noSettingsIn(out: string, file: string): ExportError {
-  if (!isFilePresent(stateFileIn(out))) return noExportIn(out);
-  return new ExportError(
-    'ConfigurationError',
-    `${file} does not exist. If the runs were started with --settings, add it. Otherwise run local again with the ` +
-      'options of the first run: its first stored page writes the file',
-  );
 }
 
 /** Stands for a simulator in the settings file of a directory. No service can have this address. */

@@ -7,6 +7,7 @@ import type { ExportDefinition, RunEnd } from '../core/model.ts';
 import type { Executions, PageLog, ReportReader, ReportService, StoreReader } from '../core/ports.ts';
 import type { StartRequest } from '../core/start/start-input.ts';
 import type { LocalStartOptions } from '../local/run.ts';
+import type { SettingsOrigin } from '../local/settings.ts';
 import type { Description } from '../service/api/description.ts';
 import type { ProbedPeriod, ProbeResult } from '../service/client/probe-service.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
@@ -23,8 +24,8 @@ export interface Target extends AsyncDisposable {
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<ExportTarget>;
   /**
-   * Every export by name, to read its status. One of a directory that its settings do not have is unreadable. What one
-   * request can read of many is read once.
+   * Every export by name, to read its status: also one of a directory that its settings have no more. What one request
+   * can read of many is read once.
    */
   openAll(): Promise<readonly (ExportTarget | UnreadableExport)[]>;
   /** What `doctor` finds that is of no single export. Absent: there is nothing. */
@@ -48,8 +49,8 @@ export interface ExportTarget {
   readonly name: string;
   /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
-  /** The file with the settings of its next run. Absent: they were deployed, or are options. */
-  readonly settingsFile?: string | undefined;
+  /** The origin of the next run's settings in a directory. Absent: they were deployed, or are options. */
+  readonly settings?: SettingsOrigin | undefined;
   readonly service: DeployedService;
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly serviceName: string;

@@ -74,6 +74,8 @@ async function planExport(
   { start, notify, runtime, options }: PlanOptions,
 ): Promise<void> {
   const { request = false, toEnd = false } = options;
+  const { settings } = target;
+  if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
   if (target.definition.provedBy !== undefined) row.proof = 'twice';
   const { next, begun, parentOf, ...plan } = {
@@ -83,7 +85,7 @@ async function planExport(
     ...(await planRun({ ...target, runtime }, start)),
   };
   const sent = next === undefined ? null : await firstRequest(target, next, runOf(plan));
-  Object.assign(row, { settings: target.settingsFile ?? null, schedule, plan, request: sent });
+  Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
   const requesting = { notify, runtime, toEnd };
   if (target.definition.job !== undefined) {

@@ -1,6 +1,6 @@
 /** `report-exporter status`: one export with its newest runs, or all exports; as a table or JSON. */
 
-import type { Target } from '../target.ts';
+import type { ExportTarget, Target, UnreadableExport } from '../target.ts';
 import { needsAttention, readExports, sortExports } from '../run-view.ts';
 import { type Call, exitStatuses, print, runOnTarget } from '../context.ts';
 import { statusLines, summarizeStatuses } from '../output/status-table.ts';
@@ -46,7 +46,14 @@ async function readStatus(
     style: textStyleFor(stdout, env),
     program,
     option: target.option,
+    problems: new Map(exports.flatMap((each) => problemOf(each))),
     columns: stdout.columns || 80,
   };
   return { status, lines: statusLines(listed, summary, options) };
+}
+
+/** Its name, and why it cannot be started. */
+function problemOf(each: ExportTarget | UnreadableExport): readonly (readonly [name: string, problem: string])[] {
+  const problem = 'error' in each ? undefined : each.settings?.problem?.message;
+  return 'error' in each || problem === undefined ? [] : [[each.name, problem]];
 }

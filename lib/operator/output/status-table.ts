@@ -26,6 +26,8 @@ export interface StatusTableOptions extends TableOptions {
   /** `npx --no -- report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
+  /** Why the exports cannot be started, by name: then no table suggests it. */
+  readonly problems?: ReadonlyMap<string, string> | undefined;
 }
 
 /** A summary and a line per export; or the details of one whose runs were read, or that cannot be read. */
@@ -184,7 +186,7 @@ function detailsOf(view: ExportView, options: StatusTableOptions): readonly Deta
     details.push(['last start', `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`, 'red']);
   }
   if (runs.length === 0) {
-    details.push(commandDetail(options, bounded.newest === null ? 'first run' : 'regular run', `start ${name}`));
+    details.push(startDetail(options, name, bounded.newest === null ? 'first run' : 'regular run'));
   }
   return [
     ...details,
@@ -198,6 +200,14 @@ const commandDetail = ({ program, option }: StatusTableOptions, label: string, w
   `→ ${label}`,
   `${program} ${words} ${option}`,
 ];
+
+/** `words` select the run. */
+function startDetail(options: StatusTableOptions, name: string, label: string, words = ''): Detail {
+  const problem = options.problems?.get(name);
+  return problem === undefined
+    ? commandDetail(options, label, `start ${name}${words}`)
+    : ['settings', problem, 'yellow'];
+}
 
 function overdueDetails(view: ExportView, now: number): readonly Detail[] {
   const { reportsOverdue, lastReportsAt, reportsEverySeconds } = view;
@@ -246,7 +256,7 @@ const boundsText = ({ since, until, parentRun }: RunView): string => {
 function resumeDetails(run: RunView, words: string, options: StatusTableOptions): readonly Detail[] {
   if (!canResume(run)) return [];
   const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
-  return [commandDetail(options, isFirst ? 'then start' : 'to resume', `start ${run.export}${words}`)];
+  return [startDetail(options, run.export, isFirst ? 'then start' : 'to resume', words)];
 }
 
 /** `waiting for report 7f3a, IN_PROGRESS for 14 min`. */

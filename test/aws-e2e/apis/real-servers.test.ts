@@ -49,7 +49,7 @@ async function openExports(
     await meanwhile();
     expect(await run(command, env)).toMatchObject({ status: 0, stderr: expect.stringContaining('Resuming') });
 
-    expect(await run(['verify', name, '--settings', settings, '--out', target], env)).toMatchObject({ status: 0 });
+    expect(await run(['verify', name, '--out', target], env)).toMatchObject({ status: 0 });
     const { manifest } = JSON.parse(readFileSync(join(target, name, 'latest.json'), 'utf8')) as { manifest: string };
     expect(globSync(`${name}/**/manifest.json`, { cwd: target })).toEqual([manifest]);
     const { pages, totals, parents } = await readManifest(join(target, manifest));
