@@ -17,6 +17,8 @@ export interface TranslatedAuth {
   /** The description, with further headers and parameters of the URL that have a secret. */
   readonly withParts: (headers?: Plain, query?: Plain) => Plain;
   readonly secret: Plain;
+  /** Where a login is. */
+  readonly origin?: string;
 }
 
 /** `hidden` has Refs in the place of secrets, `open` has the secrets. */
@@ -183,7 +185,7 @@ function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth 
   const real = scopeWith(requester as Plain, open);
   const full = `${text(base, real).replace(/\/+$/, '')}/${text(loginPath, real).replace(/^\/+/, '')}`;
   if (!URL.canParse(full)) throw new Untranslatable('a URL that is none');
-  if (method !== 'POST') throw new Untranslatable('a login that is no POST');
+  const headers = loginHeaders(requester as Plain, scope);
   const { type, inject_into: option } = use as Plain;
   const { inject_into: place, field_name: name } = (option ?? {}) as Plain;
   if (type !== 'Bearer' && place !== 'header') throw new Untranslatable('a token in the URL');
@@ -195,10 +197,43 @@ function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth 
   const auth = {
     kind: 'login',
     path: new URL(full).pathname,
-    ...(isPlain(body) ? { body: fields(body) } : {}),
-    ...(isPlain(form) ? { form: fields(form) } : {}),
+    ...(method === 'POST' && isPlain(body) ? { body: fields(body) } : {}),
+    ...(method === 'POST' && !isPlain(body) ? { form: fields(form ?? {}) } : {}),
+    ...(Object.keys(headers).length > 0 ? { headers } : {}),
     token: `/${(path as readonly string[]).join('/')}`,
     send,
   };
-  return fixedAuth(auth, flatten(open.config));
+  return {
+    withParts: (others, query) => {
+      if (Object.keys(query ?? {}).length > 0) throw new Untranslatable('a secret beside a token');
+      return { ...auth, send: { ...send, ...others } };
+    },
+    secret: { ...flatten(open.config), ...basicOf(requester as Plain, real) },
+    origin: new URL(full).origin,
+  };
+}
+
+/** The headers of a login. Those without a secret are of the client. A user encodes a name and a password. */
+function loginHeaders({ authenticator, request_headers: given }: Plain, scope: Scope): Plain {
+  const texts = Object.entries(evaluateAll(given ?? {}, scope) as Plain).map(
+    ([name, value]) => [name, secretText(value)] as const,
+  );
+  const own = Object.fromEntries(texts.filter(([, header]) => header.includes('{secret')));
+  const { type } = (authenticator ?? {}) as Plain;
+  if (type === 'BasicHttpAuthenticator') return { ...own, Authorization: 'Basic {secret.basic}' };
+  if (type === 'ApiKeyAuthenticator') {
+    const key = (authenticator as Plain).api_token;
+    const [headers, query] = placeOf(authenticator as Plain, scope, secretText(evaluateAll(key, scope)));
+    if (Object.keys(query).length > 0) throw new Untranslatable('a login with a key in its URL');
+    return { ...own, ...headers };
+  }
+  if (type !== undefined && type !== 'NoAuth') throw new Untranslatable('a login with other credentials');
+  return own;
+}
+
+/** The field `basic` of the secret, if a login has a name and a password in its header. */
+function basicOf({ authenticator }: Plain, open: Scope): Plain {
+  const { type, username, password } = (authenticator ?? {}) as Plain;
+  const pair = `${text(username, open)}:${text(password, open)}`;
+  return type === 'BasicHttpAuthenticator' ? { basic: Buffer.from(pair).toString('base64') } : {};
 }

@@ -27,6 +27,8 @@ export interface TranslatedPages {
   readonly last: unknown;
   /** What a request has for the cursor: the placeholder, or what contains it. */
   readonly token: unknown;
+  /** The number of the first page, if pages are counted. */
+  readonly number?: number;
 }
 
 export function translatePages(stream: Plain, outer: Scope, recordPath: readonly string[]): TranslatedPages {
@@ -36,7 +38,7 @@ export function translatePages(stream: Plain, outer: Scope, recordPath: readonly
     return { next: { from: 'none' }, last: undefined, token: undefined };
   const strategy = partOf(paginator, 'pagination_strategy');
   const counted = countedPagesOf(stream, outer);
-  if (counted !== undefined) return provedByKey(counted, primaryKeyOf(stream), recordPath);
+  if (counted !== undefined) return provedTwice(counted, primaryKeyOf(stream), recordPath);
   const custom = customName(strategy);
   if (custom !== undefined) throw new Untranslatable(`custom Python component: ${custom}`);
   if (strategy.type !== 'CursorPagination') throw new Untranslatable(`the pagination ${String(strategy.type)}`);
@@ -59,14 +61,14 @@ export function translatePages(stream: Plain, outer: Scope, recordPath: readonly
 }
 
 /** Airbyte ends at a short page, and we at one without records: a manifest knows of no total. */
-function provedByKey(
+function provedTwice(
   { first, step }: CountedPages,
   keys: readonly (readonly string[])[],
   recordPath: readonly string[],
 ): TranslatedPages {
-  if (keys.length === 0) throw new Untranslatable('counted pages of records without a primary key');
   const { inner } = splitAtList(recordPath);
-  const paths = keys.map((key) => pathOf([...inner, ...key]));
+  // Without a key, a record identifies itself.
+  const paths = keys.length === 0 ? [''] : keys.map((key) => pathOf([...inner, ...key]));
   const next = {
     from: 'count',
     ...(first === 1 ? {} : { first }),
@@ -74,7 +76,7 @@ function provedByKey(
     proof: 'twice',
     by: paths.length === 1 ? paths[0] : paths,
   };
-  return { next, last: undefined, token: new Ref('cursor') };
+  return { next, last: undefined, token: new Ref('cursor'), number: first };
 }
 
 function conditionOf(stop: unknown, scope: Scope): Tree {

@@ -224,6 +224,11 @@ function memberOf(object: unknown, { property, computed }: Tree, scope: Scope): 
     );
     if (typeof object === 'string' || Array.isArray(object)) return object.slice(start, stop);
     if (object instanceof Ref && object.path.at(-1) === '|cut') return object;
+    const form = object instanceof Ref ? String(object.path.at(-1)) : '';
+    // The end of a date with the offset of UTC, which is `+0000`, and what is before it.
+    if (form.endsWith('%z') && start === -2 && stop === undefined) return '00';
+    if (object instanceof Ref && form.endsWith('%z') && start === undefined && stop === -2)
+      return new Ref(object.base, [...object.path.slice(0, -1), form.replace(/%z$/, '+00')]);
     throw new Untranslatable('a template that cuts a value');
   }
   const name = computed === true ? evaluate(index, scope) : (index.value as string);
@@ -428,8 +433,10 @@ function binary(tree: Tree, scope: Scope): unknown {
   return calculate(operator, left, right);
 }
 
-/** A number may be added to a number only, which a Ref may be. */
+/** A number may be added to a number only, which a Ref may be: that of a page is. */
 function joinSum(left: unknown, right: unknown): unknown {
+  if (left instanceof Ref && left.base === 'cursor' && typeof right === 'number')
+    return new Ref('cursor', [right + Number(left.path[0] ?? 0)]);
   if ([left, right].some((value) => typeof value === 'number'))
     throw new Untranslatable('a template that calculates with a value of the run');
   return join([left, right]);

@@ -70,7 +70,8 @@ export function translate({ connector, stream, config, secrets }: ManifestStream
   for (const reason of componentReasons(stream)) reasons.add(reason);
   if (reasons.size > 0 && (stream.retriever as Plain | undefined)?.type !== 'SimpleRetriever')
     return { reasons: [...reasons] };
-  const scope: Scope = { config: hideSecrets(config, withoutClientId(stream, config, secrets)), now: runTime };
+  const hidden = withoutIdsInPath(stream, withoutClientId(stream, config, secrets));
+  const scope: Scope = { config: hideSecrets(config, hidden), now: runTime };
   const nodes = attempt(() => withParents(stream, scope)) ?? [stream];
   for (const parent of nodes.slice(0, -1)) for (const reason of componentReasons(parent)) reasons.add(`${reason}`);
   const exports: TranslatedExport[] = [];
@@ -90,6 +91,7 @@ export function translate({ connector, stream, config, secrets }: ManifestStream
   const origins = new Set(exports.map(({ origin }) => origin));
   if (origins.size > 1) return { reasons: ['parents of another host'] };
   const [baseUrl] = origins;
+  if (auth.origin !== undefined && auth.origin !== baseUrl) return { reasons: ['a login at another host'] };
   const send = Object.assign({}, ...exports.map(({ secretHeaders }) => secretHeaders)) as Plain;
   const query = Object.assign({}, ...exports.map(({ secretQuery }) => secretQuery)) as Plain;
   const described = attempt(() => auth.withParts(send, query));
@@ -141,6 +143,13 @@ function withoutClientId(stream: Plain, config: unknown, secrets: ReadonlySet<st
     if (!(error instanceof Untranslatable)) throw error;
     return secrets;
   }
+}
+
+/** Nor is the ID of an account in the path of a URL, which some connectors hide. */
+function withoutIdsInPath(stream: Plain, secrets: ReadonlySet<string>): ReadonlySet<string> {
+  const { path, url, url_base: base } = partOf(stream.retriever, 'requester');
+  const texts = JSON.stringify([path, url, base]);
+  return new Set([...secrets].filter((name) => !/(^|_)id$/.test(name) || !texts.includes(name)));
 }
 
 /** Refs in the place of secrets. */
@@ -239,7 +248,11 @@ function translateNode(
   const dates = attempt(() => texts.dates());
   if (first === undefined || later === undefined || pages === undefined) return undefined;
   const { origin, request, secretHeaders, secretQuery } = first;
-  const next = attempt(() => withToken(pages, { first: request, later: later.request, stream }));
+  const { number } = pages;
+  const counted = number === undefined ? undefined : attempt(() => texts.request(assemble(number)).request);
+  const requests = { first: request, later: later.request, counted };
+  const next = attempt(() => withToken(pages, { ...requests, shifts: texts.shifts, stream }));
+  const isNumberInText = next?.from === 'count' && next.to === undefined;
   const usesDates = texts.usesDates;
   const since = sinceOf(period, usesDates);
   return {
@@ -251,7 +264,7 @@ function translateNode(
     ...(parents === undefined ? {} : { parents }),
     ...(JSON.stringify([request, next]).includes('{size}') ? { size } : {}),
     api: {
-      request,
+      request: isNumberInText ? later.request : request,
       ...(usesDates ? { dates } : {}),
       next,
       ...(pages.last === undefined ? {} : { last: pages.last }),
@@ -382,10 +395,26 @@ function reportsAt(path: readonly string[]): string {
 
 /** Where the cursor of `next` goes, in the words of our language. */
 function withToken(
-  { next, token }: TranslatedPages,
-  { first, later, stream }: { first: Plain; later: Plain; stream: Plain },
+  { next, token, number = 0 }: TranslatedPages,
+  {
+    first,
+    later,
+    counted,
+    shifts,
+    stream,
+  }: {
+    first: Plain;
+    later: Plain;
+    /** The first request with the first number. */
+    counted: Plain | undefined;
+    shifts: ReadonlySet<number>;
+    stream: Plain;
+  },
 ): Plain {
   if (next.from === 'none' || next.from === 'link' || 'to' in next) return next;
+  const [shift = 0, ...otherShifts] = shifts;
+  if (otherShifts.length > 0 || (shift !== 0 && next.from !== 'count'))
+    throw new Untranslatable('a template that calculates with a value of the run');
   const option = partOf(partOf(stream.retriever, 'paginator'), 'page_token_option');
   if (option.type === 'RequestPath') return { ...next, to: 'url' };
   const names = (Array.isArray(option.field_path) ? option.field_path : [option.field_name]) as readonly string[];
@@ -408,10 +437,13 @@ function withToken(
     field !== undefined &&
     changed[0] === field &&
     isOnlyAdded(first[field], later[field], names);
-  if (isOnlyToken) return { ...next, to: place };
+  if (isOnlyToken && shift === 0) return { ...next, to: place };
   if (changed.length === 0) throw new Untranslatable('a cursor that no request has');
-  if (next.from === 'count')
-    throw new Untranslatable('counted pages whose number is in no parameter or field of its own');
+  if (next.from === 'count') {
+    if (JSON.stringify(counted) !== JSON.stringify(first))
+      throw new Untranslatable('counted pages whose first request is another one');
+    return { ...next, first: number + shift };
+  }
   return { ...next, request: Object.fromEntries(changed.map((each) => [each, later[each]])) };
 }
 
@@ -438,6 +470,8 @@ class Texts {
   readonly #isInclusive: boolean;
   readonly fieldsOfParent = new Map<string, readonly string[]>();
   readonly also = new Set<string>();
+  /** What requests add to the number of a page. */
+  readonly shifts = new Set<number>();
 
   constructor(isInclusive: boolean) {
     this.#isInclusive = isInclusive;
@@ -529,6 +563,7 @@ class Texts {
 
   #placeholder({ base, path }: Ref): string {
     if (base === 'secret') return `{secret.${String(path[0])}}`;
+    if (base === 'cursor') this.shifts.add(Number(path[0] ?? 0));
     if (base === 'size' || base === 'cursor') return `{${base}}`;
     if (base === 'parent' && path.length > 0) return this.#fieldOfParent(path);
     if (base === 'parent') return '{parent}';

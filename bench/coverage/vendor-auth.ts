@@ -31,11 +31,15 @@ export function tokenResponse(
   }
   if (authenticator.type === 'SessionTokenAuthenticator') {
     const { login_requester: requester, session_token_path: place } = authenticator;
-    const { url_base: base, path: loginPath, request_body_json: body } = requester as Plain;
+    const login = requester as Plain;
+    const { url_base: base, path: loginPath, http_method: method, request_body_json: body } = login;
+    const key = isPlain(login.authenticator) ? headersOf(login.authenticator, scope, text) : {};
+    const hasKey = Object.entries(key).every(([name, value]) => request.headers[name.toLowerCase()] === value);
     const url = new URL(`${text(base).replace(/\/+$/, '')}/${text(loginPath).replace(/^\/+/, '')}`);
-    if (path === url.pathname && request.method === 'POST') {
-      const isRight = body === undefined || request.body === JSON.stringify(evaluateAll(body, scope));
-      if (!isRight) return json(401, { error: 'The login is another one' });
+    if (path === url.pathname && request.method === method) {
+      const isRight =
+        method !== 'POST' || body === undefined || request.body === JSON.stringify(evaluateAll(body, scope));
+      if (!isRight || !hasKey) return json(401, { error: 'The login is another one' });
       return json(
         200,
         (place as readonly string[]).reduceRight<unknown>((inner, name) => ({ [name]: inner }), issued),

@@ -184,10 +184,66 @@ it.each([
   ['type: PageIncrement, start_from_page: 1, inject_on_first_request: true', 'id', { by: '/id' }],
   ['type: PageIncrement', '[[meta, key]]', { first: 0, by: '/meta/key' }],
   ['type: OffsetIncrement, page_size: 100', '[a, b]', { first: 0, step: 'reports', by: ['/a', '/b'] }],
+  ['type: PageIncrement', '""', { first: 0, by: '' }],
 ])('translates pages that are counted by %s', async (strategy, key, parts) => {
   const manifest = single(paginator(strategy)).replace('name: things', `name: things\n    primary_key: ${key}`);
   const next = { from: 'count', to: { query: 'page' }, proof: 'twice', ...parts };
   expect(translated(manifest).settings.exports.at(-1)?.api).toMatchObject({ next });
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+it.each([
+  [
+    "'{{ next_page_token['next_page_token'] or '0' }},50'",
+    { query: { q: '{cursor},50' } },
+    { first: 0, step: 'reports' },
+  ],
+  [
+    'from t where at > \'{{ stream_slice.start_time[:-2] + ":" + stream_slice.start_time[-2:] }}\' startposition {{ (next_page_token.next_page_token or 0) + 1 }}',
+    { query: { q: "from t where at > '{since}:00' startposition {cursor}" } },
+    { first: 1, step: 'reports' },
+  ],
+])('translates a number in a text of the request: %s', async (text, request, next) => {
+  const pages = `
+      paginator:
+        type: DefaultPaginator
+        pagination_strategy: { type: OffsetIncrement, page_size: 50 }`;
+  const dates = `    incremental_sync:
+      type: DatetimeBasedCursor
+      datetime_format: "%Y-%m-%dT%H:%M:%S%z"
+      start_datetime: "2026-11-01T00:00:00+0000"
+`;
+  const parameters = `request_parameters: { q: ${JSON.stringify(text)} }`;
+  const manifest = single(pages, parameters).replace('streams:', `${dates}streams:`);
+  const { api } = translated(manifest).settings.exports.at(-1) as unknown as {
+    readonly api: { readonly next: object };
+  };
+  expect(api).toMatchObject({ request, next });
+  expect(api.next).not.toHaveProperty('to');
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+/** A token for a GET with a key in a header. */
+const loginAt = (
+  host: string,
+  parts = 'http_method: GET, authenticator: { type: ApiKeyAuthenticator, api_token: "{{ config[\'api_key\'] }}", inject_into: { inject_into: header, field_name: X-Key } }',
+) =>
+  [
+    'authenticator: { type: SessionTokenAuthenticator, session_token_path: [a, token]',
+    'request_authentication: { type: Bearer }',
+    `login_requester: { url_base: "https://${host}/auth", path: token, ${parts} } }`,
+  ].join(', ');
+
+it.each([
+  [undefined, { headers: { 'X-Key': '{secret.api_key}' } }],
+  [
+    'http_method: POST, authenticator: { type: BasicHttpAuthenticator, username: a, password: "{{ config[\'api_key\'] }}" }',
+    { headers: { Authorization: 'Basic {secret.basic}' }, form: {} },
+  ],
+])('translates a login with the key in a header: %s', async (request, parts) => {
+  const manifest = single('', loginAt('vendor.example', request));
+  const auth = { kind: 'login', path: '/auth/token', ...parts, token: '/a/token' };
+  expect(Object.values(translated(manifest).settings.services)).toMatchObject([{ api: { auth } }]);
   expect(await failureOf(manifest)).toBeUndefined();
 });
 
@@ -205,7 +261,7 @@ it.each([
 });
 
 it.each([
-  [single(paginator('type: PageIncrement, page_size: 10')), ['counted pages of records without a primary key']],
+  [single('', loginAt('login.example')), ['a login at another host']],
   [
     single('', '').replace('path: /things', 'path: "/{{ config[\'api_key\'] }}/things"'),
     ['a secret in the path of the URL'],
@@ -293,6 +349,14 @@ spec: { connection_specification: { properties: { client_id: ${secret}, client_s
   expect(translated(manifest).settings.exports[0]?.api).toMatchObject({
     request: { headers: { 'X-Client': 'a-client-id' } },
   });
+  expect(await failureOf(manifest)).toBeUndefined();
+});
+
+it('has the ID of an account in the clear in the path of the URL', async () => {
+  const spec = `
+spec: { connection_specification: { properties: { realm_id: { type: string, airbyte_secret: true } } } }`;
+  const manifest = single('', '', spec).replace('path: /things', 'path: "/{{ config.realm_id }}/things"');
+  expect(translated(manifest).settings.exports[0]?.api).toMatchObject({ request: { path: '/a-realm-id/things' } });
   expect(await failureOf(manifest)).toBeUndefined();
 });
 
