@@ -11,7 +11,7 @@ export interface Part {
   readonly name: string;
   readonly item?: Item;
   readonly parts: Part[];
-  /** Whether an object or an array there is held as JSON. `object`: only an object. */
+  /** Whether an object or an array there is asked for as a whole. `object`: only an object. */
   isWhole?: boolean | 'object';
 }
 
@@ -22,7 +22,7 @@ export type Item = 'last' | { readonly key: string; readonly value: string };
 export interface Found {
   readonly type: NonNullable<PathValue['type']>;
   text?: string;
-  /** The text of an object or an array that is held. */
+  /** The text of an object or an array that is asked for as a whole, or its digest. */
   json?: string;
   /** By the names of the parts. */
   readonly parts: Map<string, Found>;

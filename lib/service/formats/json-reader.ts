@@ -1,5 +1,6 @@
 /** Reads text as JSON: counts documents, limits their depth, and collects the values that are asked for. */
 
+import { maxValueLength } from './format-check.ts';
 import { type createFieldNotes, maxNotedDepth } from './json-fields.ts';
 import type { Found, Part } from './json-parts.ts';
 import { createJsonTokenizer, type Token } from './json-tokens.ts';
@@ -13,8 +14,8 @@ interface ReaderOptions {
   readonly root?: Part;
   /** Any number of documents, not one. */
   readonly many?: boolean;
-  /** The characters that an object or an array may have which is held as JSON. Absent: none is held. */
-  readonly maxWholeLength?: number | undefined;
+  /** What is held of an object or an array that is asked for as a whole. Absent: none is. */
+  readonly holds?: 'text' | 'digest' | undefined;
   /** The list of the reports. */
   readonly list?: Part | undefined;
   readonly fields?: ReturnType<typeof createFieldNotes>;
@@ -58,8 +59,8 @@ export function createJsonReader({ many = false, ...options }: ReaderOptions) {
   };
 }
 
-function createTokenReader({ root, maxWholeLength, list, fields, onValue }: ReaderOptions) {
-  const values = createJsonValues(root, onValue);
+function createTokenReader({ root, holds, list, fields, onValue }: ReaderOptions) {
+  const values = createJsonValues(root, onValue, holds ?? 'text');
   let problem: string | undefined;
   let depth = 0;
   let documents = 0;
@@ -121,7 +122,7 @@ function createTokenReader({ root, maxWholeLength, list, fields, onValue }: Read
     else readers[token.name]?.(token.value);
   };
   return {
-    read: maxWholeLength === undefined ? readToken : withWriter({ readToken, values, report, maxWholeLength }),
+    read: holds === undefined ? readToken : withWriter({ readToken, values, report }),
     skipFrom,
     /** The first problem, or undefined. */
     problem: () => problem,
@@ -138,18 +139,17 @@ function createTokenReader({ root, maxWholeLength, list, fields, onValue }: Read
 }
 
 /** Also writes each token that is in a value which is held as JSON, or begins one. */
-function withWriter({ readToken, values, report, maxWholeLength }: Writing) {
+function withWriter({ readToken, values, report }: Writing) {
   return (token: Token): void => {
     let writer = values.writer();
     writer?.write(token);
     readToken(token);
     if (writer === undefined) (writer = values.writer())?.write(token);
-    if (Number(writer?.text().length) > maxWholeLength) report('the cursor is too long');
+    if (Number(writer?.length()) > maxValueLength) report('the cursor is too long');
   };
 }
 
 interface Writing extends Pick<Reading, 'values' | 'report'> {
-  readonly maxWholeLength: number;
   readonly readToken: (token: Token) => void;
 }
 

@@ -7,8 +7,8 @@ import { createJsonWriter } from './json-writer.ts';
 /** Called with each value that was asked for, once it is complete. Returns a problem, or undefined. */
 export type OnValue = (value: OpenValue) => string | undefined;
 
-/** Returned texts are problems. */
-export function createJsonValues(root: Part | undefined, onValue: OnValue | undefined) {
+/** Of what is asked for as a whole, the JSON is held, or its digest. Returned texts are problems. */
+export function createJsonValues(root: Part | undefined, onValue: OnValue | undefined, holds: 'text' | 'digest') {
   let document: Found | undefined;
   /** The open objects and arrays that may contain values. */
   const open: OpenValue[] = [];
@@ -41,7 +41,7 @@ export function createJsonValues(root: Part | undefined, onValue: OnValue | unde
       if (value === undefined) return undefined;
       open.push(value);
       if (whole === undefined && value.parts.some(({ isWhole }) => isWhole === true || isWhole === type)) {
-        whole = { found: value.found, writer: createJsonWriter() };
+        whole = { found: value.found, writer: createJsonWriter(holds === 'digest') };
       }
       return value;
     },
@@ -49,7 +49,7 @@ export function createJsonValues(root: Part | undefined, onValue: OnValue | unde
       const value = open.pop();
       if (value === undefined) return undefined;
       if (value.found === whole?.found) {
-        value.found.json = whole.writer.text();
+        value.found.json = whole.writer.end();
         whole = undefined;
       }
       return end(value);

@@ -1,8 +1,12 @@
 /** Writes the tokens of a JSON value as text, with its numbers as they were received. */
 
+import { createHash } from 'node:crypto';
+import { maxValueLength } from './format-check.ts';
 import type { Token } from './json-tokens.ts';
 
-export function createJsonWriter() {
+/** `isHashed`: the text is hashed while it is written, so that it may be of any length. */
+export function createJsonWriter(isHashed: boolean) {
+  const hash = isHashed ? createHash('sha256') : undefined;
   let text = '';
   let needsComma = false;
   const begin = (characters: string): void => {
@@ -41,7 +45,15 @@ export function createJsonWriter() {
     nullValue: () => literal('null'),
   };
   return {
-    write: ({ name, value }: Token): void => writers[name]?.(value),
-    text: () => text,
+    write({ name, value }: Token): void {
+      writers[name]?.(value);
+      if (hash === undefined || text.length <= maxValueLength) return;
+      hash.update(text);
+      text = '';
+    },
+    /** How many characters are held. */
+    length: () => text.length,
+    /** The text that was written, or its digest. */
+    end: () => hash?.update(text).digest('hex') ?? text,
   };
 }

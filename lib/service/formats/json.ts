@@ -13,7 +13,7 @@
 
 import type { PathValue } from '../api/response-facts.ts';
 import { createDigest } from './digest.ts';
-import { checkText, type CreateCheck, maxValueLength } from './format-check.ts';
+import { checkText, type CreateCheck } from './format-check.ts';
 import { createFieldNotes } from './json-fields.ts';
 import { addPart, type Found, type OpenValue, type Part, partAt, pathOf } from './json-parts.ts';
 import { createJsonReader } from './json-reader.ts';
@@ -27,7 +27,7 @@ export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport, who
   const fields = createFieldNotes();
   const reader = createJsonReader({
     root,
-    maxWholeLength: whole.length > 0 ? maxValueLength : undefined,
+    holds: whole.length > 0 ? 'text' : undefined,
     list,
     fields,
     onValue: problemOfText,

@@ -9,6 +9,7 @@ import { createCsvCheck } from '../../../lib/service/formats/csv.ts';
 import type { CheckOptions } from '../../../lib/service/formats/format-check.ts';
 import { createJsonCheck } from '../../../lib/service/formats/json.ts';
 import { createNdjsonCheck } from '../../../lib/service/formats/ndjson.ts';
+import { jsonReports } from '../../../lib/service/formats/values/json-reports.ts';
 import { createXmlFormatCheck } from '../../../lib/service/formats/xml.ts';
 import { createZipCheck } from '../../../lib/service/formats/zip/zip.ts';
 
@@ -58,6 +59,17 @@ describe('memory', () => {
     expect(heapUsed() - before).toBeLessThan(2 * mebibyte);
     check.push(Buffer.from(closing));
     expect(check.end()).toBeTypeOf('object');
+  });
+
+  it('of the digest of a report in JSON does not grow with the report', () => {
+    const reader = jsonReports({ format: 'json', reports: '/data/*' }, [''], () => {});
+    const piece = ',{"next":[1,"two"]}'.repeat(3_000);
+    const before = heapUsed();
+    reader.read('{"data":[[1');
+    for (let sent = 0; sent < 16 * mebibyte; sent += piece.length) reader.read(piece);
+    expect(heapUsed() - before).toBeLessThan(2 * mebibyte);
+    reader.read(']]}');
+    expect(reader.end()).toBeTypeOf('object');
   });
 
   it.each([0, 1] as const)('of the ZIP check does not grow with an entry at level %i', async (level) => {

@@ -1,6 +1,5 @@
 /** The values in the reports of a JSON document, or of documents in lines (`../json.ts`, `../ndjson.ts`). */
 
-import { hash } from 'node:crypto';
 import type { ReportValue } from '../../../core/ports.ts';
 import { keysOf } from '../../api/request.ts';
 import type { PageSettings } from '../../api/page.ts';
@@ -31,8 +30,8 @@ export function jsonReports(page: JsonPage, paths: readonly string[], onReport: 
   const reader = createJsonReader({
     root,
     many: isInLines,
-    // A report is at most as long as its page.
-    maxWholeLength: hasWhole ? Infinity : undefined,
+    // A report may be as long as its page.
+    holds: hasWhole ? 'digest' : undefined,
     onValue(value) {
       if (isReport(value)) onReport(paths.map((path) => valueAt(value.found, path)));
       return undefined;
@@ -42,7 +41,7 @@ export function jsonReports(page: JsonPage, paths: readonly string[], onReport: 
 }
 
 function valueAt(report: Found, path: string): ReportValue | undefined {
-  if (path === '' && report.json !== undefined) return { type: report.type, text: hash('sha256', report.json) };
+  if (path === '' && report.json !== undefined) return { type: report.type, text: report.json };
   const found = keysOf(path).reduce<Found | undefined>((parent, key) => parent?.parts.get(key), report);
   return found && { type: found.type, text: found.text ?? '' };
 }
