@@ -127,7 +127,10 @@ function httpRequestOf(
   common: Send,
 ) {
   const accepted = { ...common, accept: 'application/json', 'accept-encoding': 'identity' };
-  if (fields === undefined) return { method: 'GET' as const, headers: { ...accepted, ...headers } };
+  if (fields === undefined) {
+    // A cache could return a token that was rejected.
+    return { method: 'GET' as const, headers: { ...accepted, 'cache-control': 'no-cache', ...headers } };
+  }
   const all = { ...fields, ...(assertion && { [assertion.as]: signed }) };
   const isJson = encoding === 'json';
   return {
