@@ -102,8 +102,9 @@ describe('report-exporter plan --request', () => {
     ['/group', 'next.by: report 3 of page 1 has the ID of an earlier one, so every run would fail'],
     [['/group', '/id'], undefined],
     ['', undefined],
-  ])('says that next.by identifies no report: %j', async (by, problem) => {
-    const events = [1, 2, 3].map((id) => ({ id, group: id % 2 }));
+    ['', 'next.by: report 1 of page 1 has no text or number, so every run would fail', [true]],
+  ])('says that next.by identifies no report: %j', async (by, problem, reports?: readonly unknown[]) => {
+    const events = reports ?? [1, 2, 3].map((id) => ({ id, group: id % 2 }));
     await using server = await startApi((target) => ({ events: target.endsWith('page=1') ? events : [] }));
     const next = { from: 'count', to: { query: 'page' }, proof: 'twice', by };
     const { stdout } = await planned(server, { ...api, next });

@@ -124,9 +124,10 @@ export const hasId = (value: ReportValues[number]): value is ReportValue =>
 
 function textOf(value: ReportValues[number], path: string, place: string): string {
   if (hasId(value)) return value.text;
+  const at = path === '' ? '' : ` at ${path}`;
   throw new ExportError(
     'ContractError',
-    `There is no text or number at ${path} (next.by) in ${place}, so it has no ID, and no two passes can be compared. ` +
+    `There is no text or number${at} (next.by) in ${place}, so it has no ID, and no two passes can be compared. ` +
       'Name a field that identifies each report, then start with --restart',
   );
 }

@@ -19,8 +19,8 @@ export async function findIdProblem(
   const advice = 'so every run would fail. Name what identifies each report';
   for (const [index, values] of reports.entries()) {
     const report = `next.by: report ${index + 1} of page 1 has`;
-    const missing = values.findIndex((value) => !hasId(value));
-    if (missing >= 0) return `${report} no text or number at ${paths[missing] ?? ''}, ${advice}`;
+    const missing = paths[values.findIndex((value) => !hasId(value))];
+    if (missing !== undefined) return `${report} no text or number${missing === '' ? '' : ` at ${missing}`}, ${advice}`;
     const id = JSON.stringify(values.map((value) => value?.text));
     if (known.has(id)) return `${report} the ID of an earlier one, ${advice}`;
     known.add(id);

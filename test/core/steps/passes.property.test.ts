@@ -190,6 +190,15 @@ describe('a run whose pages are counted without a total', () => {
     expect(failed(await bench.start())).toMatchObject({ error: 'ContractError', message: expect.stringMatching(says) });
   });
 
+  it('refuses a report that is no text, number, object or array, if whole reports are compared', async () => {
+    const read = async () => [[{ type: 'null' as const, text: '' }]];
+    const script = () => aFetchedPage({ reports: 1 });
+    const bench = anExportBench({ script, pageReader: { read }, definition: { provedBy: [''] } });
+    expect(failed(await bench.start()).message).toMatch(
+      /^There is no text or number \(next\.by\) in report 1 of page 1/,
+    );
+  });
+
   it('may have 20,000 reports in a page', async () => {
     let reports = 20_000;
     const read = async () => Array.from({ length: reports }, (_, id) => [{ type: 'number' as const, text: `${id}` }]);
