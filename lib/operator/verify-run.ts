@@ -270,7 +270,8 @@ async function* loggedPages(reading: Reading): AsyncGenerator<PageEntry, undefin
  */
 async function* loggedEntries(reading: Reading): AsyncGenerator<LogEntry> {
   const { log, run } = reading;
-  let isEmpty = true;
+  // The plan of a run may have no parents.
+  let isEmpty = run.slices?.count !== 0;
   for await (const entry of log.mayHaveExpired(run.startedAt) ? [] : entriesOfAny(log, refOf(run))) {
     isEmpty = false;
     yield entry;
