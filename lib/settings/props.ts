@@ -482,7 +482,13 @@ export interface AuthLoginProps {
    *
    * @example '/auth'
    */
-  readonly path: string;
+  readonly path?: string | undefined;
+  /**
+   * In place of `path`: the URL of this request to another host.
+   *
+   * @example 'https://login.example.com/token'
+   */
+  readonly url?: string | undefined;
   /**
    * Its JSON body, with `{secret}` or fields of its JSON.
    *

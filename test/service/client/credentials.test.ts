@@ -147,5 +147,8 @@ it('a person is shown which header, and which parameter, has which credential', 
     Authorization: 'Bearer (a token from https://a.example/token)',
   });
   expect(shown(login)).toEqual({ Authorization: 'Bearer (a token by secret acme/key)' });
+  expect(shown({ ...login, path: undefined, url: 'https://a.example/token' })).toEqual({
+    Authorization: 'Bearer (a token from https://a.example/token)',
+  });
   expect(shown({ kind: 'none' })).toEqual({});
 });

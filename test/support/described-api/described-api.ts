@@ -112,7 +112,8 @@ export function describedApi(
   { apiKey, reports, pageSize = 100, quietPages = false }: ApiOptions,
 ): AnswerRequest {
   const tokenUrl = tokenUrlOf(api.auth);
-  const tokenPath = api.auth.kind === 'login' ? api.auth.path : tokenUrl && new URL(tokenUrl).pathname;
+  const loginPath = api.auth.kind === 'login' ? api.auth.path : undefined;
+  const tokenPath = tokenUrl === undefined ? loginPath : new URL(tokenUrl).pathname;
   const empty = partsOf(api.when?.empty)[0];
   return (received, at) => {
     if (received.target === tokenPath) return issueToken(api.auth, received);

@@ -94,6 +94,7 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
     send: { 'X-Token': '{token}' },
   },
   { kind: 'login', path: '/login', body: { key: '{secret}' }, token: '/access_token', expires: '/expires_in' },
+  { kind: 'login', url: 'https://login.example/login', headers: { 'X-Key': '{secret}' }, token: '/access_token' },
 );
 
 const choices = fc.record({

@@ -1,9 +1,10 @@
 /**
- * A request to the service itself, with fields of the secret, returns a token:
+ * A request to the service itself or to another host, with fields of the secret, returns a token:
  *
  *     {"kind": "login", "path": "/auth", "body": {"user": "{secret.user}", "password": "{secret.password}"},
  *      "token": "/access_token", "expires": "/expires_in"}
- *     {"kind": "login", "path": "/token", "headers": {"X-Api-Key": "{secret}"}, "token": "/access_token"}
+ *     {"kind": "login", "url": "https://login.example.com/token", "headers": {"X-Api-Key": "{secret}"},
+ *      "token": "/access_token"}
  */
 
 import * as z from 'zod/mini';
@@ -31,8 +32,9 @@ import {
   wholeSecret,
 } from './secret.ts';
 import { optionalSend, sendSchema, sentValues, usesToken } from './send.ts';
-import { bearerToken, problemOfToken } from './token-endpoint.ts';
+import { bearerToken, problemOfToken, tokenUrlSchema } from './token-endpoint.ts';
 
+const hasPlaceholders = 'must not have placeholders: URLs are logged. Put the secret into body, form or headers';
 const pointer = text(jsonPath, 'must be a JSON Pointer, such as /access_token');
 const secretName = /^(.*[-_])?(secret|pass(word|phrase)?|token|api[-_]?key)$/i;
 
@@ -51,15 +53,17 @@ function findProblems(value: JsonValue, path: SettingsProblem['path'] = []): rea
 
 export const loginSchema = object({
   kind: kindField('login'),
-  path: field(
+  path: optionalField(
     'The path of the request for a token, below `baseUrl`: a POST, or a GET without `body` and `form`.',
     checkedText((path) => {
-      if (path.includes('{'))
-        return 'must not have placeholders: URLs are logged. Put the secret into body, form or headers';
+      if (path.includes('{')) return hasPlaceholders;
       return /^\/[\x21-\x7e]*$/.test(path) && !path.includes('#') ? undefined : 'must be a path, such as /auth';
     }),
     { example: '/auth' },
   ),
+  url: optionalField('In place of `path`: the URL of this request to another host.', tokenUrlSchema, {
+    example: 'https://login.example.com/token',
+  }),
   body: optionalField(
     'Its JSON body, with `{secret}` or fields of its JSON.',
     jsonObject((body) => findProblems(body)),
@@ -89,6 +93,9 @@ const templatesOf = ({ body, form, headers }: Login): string => JSON.stringify([
 export const loginKind: AuthKind<Login> = {
   send: bearerToken,
   rules: (auth) => [
+    [['path'], auth.path === undefined && auth.url === undefined, 'is required, or url for another host'],
+    [['url'], auth.path !== undefined && auth.url !== undefined, 'takes the place of path: set only one of them'],
+    [['url'], auth.url?.includes('{') === true, hasPlaceholders],
     [['form'], auth.body !== undefined && auth.form !== undefined, 'takes the place of body: set only one of them'],
     [[], !namesSecret(templatesOf(auth)), 'must have {secret} or {secret.FIELD} in body, form or headers'],
     [['headers'], usesToken(auth.headers ?? {}), 'must not have {token}, which this request is for'],
@@ -104,7 +111,8 @@ export const loginKind: AuthKind<Login> = {
   },
   rejected: 'the token was rejected, and so was a new one. Check auth.send, and what the user may do',
   token: {
-    server: ({ path }) => ({ path, setting: 'baseUrl and auth.path' }),
+    server: ({ path = '', url }) =>
+      url === undefined ? { path, setting: 'baseUrl and auth.path' } : { url, setting: 'auth.url' },
     request({ body, form, headers = {} }, parts) {
       const valueIn = (name = '') => parts[name] ?? '';
       const content = body ?? form;
@@ -127,7 +135,7 @@ export const loginKind: AuthKind<Login> = {
           : `its value at ${expires} is no number of seconds, and no instant`);
       return problem === undefined ? { token: token.text ?? '', seconds: left } : { problem };
     },
-    misunderstood: 'auth.path, and auth.body, auth.form or auth.headers',
+    misunderstood: 'auth.path or auth.url, and auth.body, auth.form or auth.headers',
     rejected: ({ body, form }) =>
       `it rejects the login. Check auth.${body ? 'body' : form ? 'form' : 'headers'} and the secret`,
   },
