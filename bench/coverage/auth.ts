@@ -17,14 +17,14 @@ export interface TranslatedAuth {
   /** The description, with further headers and parameters of the URL that have a secret. */
   readonly withParts: (headers?: Plain, query?: Plain) => Plain;
   readonly secret: Plain;
-  /** Where a login is. */
-  readonly origin?: string;
+  /** Where the token is requested, if `withParts` lacks that. */
+  readonly login?: URL;
 }
 
 /** `hidden` has Refs in the place of secrets, `open` has the secrets. */
 export function translateAuth(nodes: readonly Plain[], hidden: Scope, open: Scope): TranslatedAuth {
   const all = nodes.map((node) => translateOne(authenticatorOf(node, hidden), hidden, open));
-  if (new Set(all.map(({ withParts, secret }) => JSON.stringify([withParts(), secret]))).size > 1)
+  if (new Set(all.map(({ withParts, secret, login }) => JSON.stringify([withParts(), secret, login]))).size > 1)
     throw new Untranslatable('parents with other credentials');
   return all[0] as TranslatedAuth;
 }
@@ -183,7 +183,8 @@ function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth 
     http_method: method,
   } = requester as Plain;
   const real = scopeWith(requester as Plain, open);
-  const full = `${text(base, real).replace(/\/+$/, '')}/${text(loginPath, real).replace(/^\/+/, '')}`;
+  const end = text(loginPath, real).replace(/^\/+/, '');
+  const full = end === '' ? text(base, real) : `${text(base, real).replace(/\/+$/, '')}/${end}`;
   if (!URL.canParse(full)) throw new Untranslatable('a URL that is none');
   const headers = loginHeaders(requester as Plain, scope);
   const { type, inject_into: option } = use as Plain;
@@ -196,7 +197,6 @@ function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth 
     );
   const auth = {
     kind: 'login',
-    path: new URL(full).pathname,
     ...(method === 'POST' && isPlain(body) ? { body: fields(body) } : {}),
     ...(method === 'POST' && !isPlain(body) ? { form: fields(form ?? {}) } : {}),
     ...(Object.keys(headers).length > 0 ? { headers } : {}),
@@ -209,7 +209,7 @@ function login(authenticator: Plain, scope: Scope, open: Scope): TranslatedAuth 
       return { ...auth, send: { ...send, ...others } };
     },
     secret: { ...flatten(open.config), ...basicOf(requester as Plain, real) },
-    origin: new URL(full).origin,
+    login: new URL(full),
   };
 }
 

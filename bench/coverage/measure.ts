@@ -12,6 +12,7 @@ import type { ManifestStream } from './manifest.ts';
 import { recordPathOf, splitAtList } from './requests.ts';
 import { isPlain, type Plain } from './templates.ts';
 import { periodOf, runTime, type Translation } from './translate.ts';
+import { placeOfHost } from './vendor-auth.ts';
 import { createVendor, type Mode, type Vendor } from './vendor.ts';
 
 /** A server on the loopback interface whose API changes with every run. */
@@ -144,9 +145,9 @@ const silent = () => ({
 function onThisMachine(settings: Translation['settings'], origin: string): unknown {
   const [[name, service] = ['', {}]] = Object.entries(settings.services) as [string, Plain][];
   const api = service.api as { readonly auth: Plain };
-  const { tokenUrl } = api.auth;
-  const auth =
-    typeof tokenUrl === 'string' ? { ...api.auth, tokenUrl: `${origin}${new URL(tokenUrl).pathname}` } : api.auth;
+  const urls = ['tokenUrl', 'url'].filter((field) => typeof api.auth[field] === 'string');
+  const moved = urls.map((field) => [field, `${origin}${placeOfHost(new URL(String(api.auth[field])))}`]);
+  const auth = { ...api.auth, ...(Object.fromEntries(moved) as Plain) };
   return { services: { [name]: { ...service, baseUrl: origin, api: { ...api, auth } } }, exports: settings.exports };
 }
 

@@ -253,9 +253,23 @@ export function countedPagesOf(stream: Plain, scope: Scope): CountedPages | unde
   const strategy = partOf(partOf(stream.retriever, 'paginator'), 'pagination_strategy');
   const { type, start_from_page: start = 0, inject_on_first_request: isInFirst = false } = strategy;
   if (type === 'OffsetIncrement') return { first: 0, step: 'reports', isInFirst: isInFirst === true };
+  if (isOffsetAndSize(strategy)) return { first: 0, step: 'reports', isInFirst: false };
   if (type !== 'PageIncrement') return undefined;
   const first = Number(evaluateText(textOf(start), scopeWith(strategy, scope)));
   return { first, step: 1, isInFirst: isInFirst === true };
+}
+
+/** Whether the cursor is the offset of a page and its size: an offset that the response says, where pages are full. */
+function isOffsetAndSize({ type, cursor_value: cursor }: Plain): boolean {
+  if (type !== 'CursorPagination' || typeof cursor !== 'string' || !cursor.includes('+')) return false;
+  try {
+    const sum = evaluateText(cursor, { response: new Ref('response') });
+    const names = sum instanceof Joined ? sum.parts.map((part) => (part instanceof Ref ? part.path.at(-1) : '')) : [];
+    return /^(startAt|start|offset) (maxResults|count|limit)$/.test(names.join(' '));
+  } catch (error) {
+    if (error instanceof Untranslatable) return false;
+    throw error;
+  }
 }
 
 export interface CountedPages {

@@ -91,10 +91,9 @@ export function translate({ connector, stream, config, secrets }: ManifestStream
   const origins = new Set(exports.map(({ origin }) => origin));
   if (origins.size > 1) return { reasons: ['parents of another host'] };
   const [baseUrl] = origins;
-  if (auth.origin !== undefined && auth.origin !== baseUrl) return { reasons: ['a login at another host'] };
   const send = Object.assign({}, ...exports.map(({ secretHeaders }) => secretHeaders)) as Plain;
   const query = Object.assign({}, ...exports.map(({ secretQuery }) => secretQuery)) as Plain;
-  const described = attempt(() => auth.withParts(send, query));
+  const described = attempt(() => atLogin(auth.withParts(send, query), auth.login, String(baseUrl)));
   if (described === undefined) return { reasons: [...reasons] };
   const service = { baseUrl, api: { auth: described } };
   const settings = {
@@ -104,6 +103,14 @@ export function translate({ connector, stream, config, secrets }: ManifestStream
     ),
   };
   return { reasons: [], translation: { settings, secret: auth.secret, nodes } };
+}
+
+/** A login has the path of its URL, or the whole URL if that is not one of the API. */
+function atLogin(auth: Plain, login: URL | undefined, baseUrl: string): Plain {
+  if (login === undefined) return auth;
+  const { origin, pathname, search, href } = login;
+  const { kind, ...others } = auth;
+  return { kind, ...(origin === baseUrl ? { path: `${pathname}${search}` } : { url: href }), ...others };
 }
 
 type Attempt = <Result>(action: () => Result) => Result | undefined;

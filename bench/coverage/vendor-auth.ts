@@ -12,18 +12,21 @@ const json = (status: number, document: unknown): VendorResponse => ({
   body: JSON.stringify(document),
 });
 
+/** Where the server of this machine has a URL of another host than the API's. */
+export const placeOfHost = ({ host, pathname, search }: URL): string => `/host/${host}${pathname}${search}`;
+
 /** The response to a request for a token, or to one without credentials; undefined for others. */
 export function tokenResponse(
   authenticator: Plain | undefined,
   request: VendorRequest,
-  outer: Scope,
+  { scope: outer, apiHost }: { readonly scope: Scope; readonly apiHost: string },
 ): VendorResponse | undefined {
   if (authenticator === undefined) return undefined;
   const scope = scopeWith(authenticator, outer);
-  const path = request.target.split('?')[0];
   const text = (value: unknown) => textOf(evaluateAll(value ?? '', scope) ?? undefined);
   if (authenticator.type === 'OAuthAuthenticator') {
-    if (path === new URL(text(authenticator.token_refresh_endpoint)).pathname && request.method === 'POST') {
+    const url = new URL(text(authenticator.token_refresh_endpoint));
+    if (request.target === placeOfHost(url) && request.method === 'POST') {
       const problem = problemOfGrant(authenticator, request, text);
       if (problem !== undefined) return json(401, { error: problem });
       return json(200, { access_token: issued, [text(authenticator.expires_in_name ?? 'expires_in')]: 3_600 });
@@ -32,14 +35,10 @@ export function tokenResponse(
   if (authenticator.type === 'SessionTokenAuthenticator') {
     const { login_requester: requester, session_token_path: place } = authenticator;
     const login = requester as Plain;
-    const { url_base: base, path: loginPath, http_method: method, request_body_json: body } = login;
-    const key = isPlain(login.authenticator) ? headersOf(login.authenticator, scope, text) : {};
-    const hasKey = Object.entries(key).every(([name, value]) => request.headers[name.toLowerCase()] === value);
-    const url = new URL(`${text(base).replace(/\/+$/, '')}/${text(loginPath).replace(/^\/+/, '')}`);
-    if (path === url.pathname && request.method === method) {
-      const isRight =
-        method !== 'POST' || body === undefined || request.body === JSON.stringify(evaluateAll(body, scope));
-      if (!isRight || !hasKey) return json(401, { error: 'The login is another one' });
+    const url = loginUrlOf(login, text);
+    const target = url.host === apiHost ? `${url.pathname}${url.search}` : placeOfHost(url);
+    if (request.target === target && request.method === login.http_method) {
+      if (!isLogin(request, login, scope)) return json(401, { error: 'The login is another one' });
       return json(
         200,
         (place as readonly string[]).reduceRight<unknown>((inner, name) => ({ [name]: inner }), issued),
@@ -53,6 +52,23 @@ export function tokenResponse(
     if (request.headers[name.toLowerCase()] !== value) return json(401, { error: `The header ${name} is another one` });
   }
   return undefined;
+}
+
+function loginUrlOf({ url_base: base, path }: Plain, text: (value: unknown) => string): URL {
+  const end = text(path).replace(/^\/+/, '');
+  return new URL(end === '' ? text(base) : `${text(base).replace(/\/+$/, '')}/${end}`);
+}
+
+/** Whether a request has the body and the key of the login. */
+function isLogin({ body, headers, method }: VendorRequest, login: Plain, scope: Scope): boolean {
+  const text = (value: unknown) => textOf(evaluateAll(value ?? '', scope) ?? undefined);
+  const key = isPlain(login.authenticator) ? headersOf(login.authenticator, scope, text) : {};
+  if (Object.entries(key).some(([name, value]) => headers[name.toLowerCase()] !== value)) return false;
+  if (method !== 'POST') return true;
+  const { request_body_json: document, request_body_data: form } = login;
+  if (isPlain(document)) return body === JSON.stringify(evaluateAll(document, scope));
+  const fields = Object.entries(evaluateAll(form ?? {}, scope) as Plain).map(([name, value]) => [name, textOf(value)]);
+  return body === new URLSearchParams(Object.fromEntries(fields) as Record<string, string>).toString();
 }
 
 /** The parameter of the URL that has the key. */

@@ -156,10 +156,19 @@ export interface Wanted {
   readonly url: string | undefined;
   readonly kind: 'middle' | 'last' | 'quiet';
   readonly tokenName: string;
+  /** Where the page begins, the size of pages, and the number of all records, if the cursor is an offset and a size. */
+  readonly counted?: Counted | undefined;
+}
+
+interface Counted {
+  readonly start: number;
+  readonly size: number;
+  readonly total: number;
 }
 
 /** @throws if no candidate is read as it should be */
-export function buildPage({ fields, records, recordPath, token, url, kind, tokenName }: Wanted): Ending {
+export function buildPage(wanted: Wanted): Ending {
+  const { fields, records, recordPath, token, url, kind, tokenName, counted } = wanted;
   const { body, headers } = fields;
   const digits = token.replaceAll(/\D/g, '');
   const withDigits = `http://127.0.0.1/other?${tokenName}=${digits}`;
@@ -169,7 +178,9 @@ export function buildPage({ fields, records, recordPath, token, url, kind, token
   );
   const isMiddle = kind === 'middle';
   const leaf = kind === 'quiet' ? [absent, null, ''] : [null, '', absent];
-  const choices = own.slice(0, 4).map(({ path, isCursor }): readonly unknown[] => {
+  const choices = own.slice(0, 4).map(({ path, isCursor }, index): readonly unknown[] => {
+    if (counted !== undefined && isCursor) return [index === 0 ? counted.start : counted.size];
+    if (counted !== undefined) return isMiddle ? [false, counted.total] : [true, counted.total, 0];
     const nothing = endsWithPlace(fields, path) ? [withoutPlace, ...leaf] : [...leaf, withoutPlace];
     if (isCursor)
       return isMiddle ? [token, withToken, withDigits, true] : [...nothing, false, 0, ...fields.constants, token];
@@ -195,7 +206,8 @@ export function buildPage({ fields, records, recordPath, token, url, kind, token
     );
     const next = nextOf(fields, document, sent, records);
     const isEnd = next === undefined && saysStop(fields, document, sent, records) !== false;
-    if (isMiddle ? isNext(next, token, fields) : isEnd) {
+    const isRight = counted === undefined ? isNext(next, token, fields) : next === counted.start + counted.size;
+    if (isMiddle ? isRight : isEnd) {
       const carried = isMiddle ? next : undefined;
       return {
         document,

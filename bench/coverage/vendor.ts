@@ -59,6 +59,9 @@ export interface VendorRun {
 
 const pagesPerList = 3;
 const recordsPerPage = 2;
+/** Of counted pages: that after the last one has no records. */
+const countedSizes = [recordsPerPage, recordsPerPage, 1, 0];
+const countedTotal = 5;
 
 interface PartitionValue {
   readonly value: unknown;
@@ -101,11 +104,12 @@ export function createVendor({ config }: ManifestStream, nodes: readonly Plain[]
       return { node, index, page, expected };
     }),
   );
+  const apiHost = new URL(textOf(answers[0]?.expected[0]?.url)).host;
   const refused: string[] = [];
   const answer = (request: VendorRequest): VendorResponse => {
     const [stream] = nodes.slice(-1) as [Plain];
     const authenticator = authenticatorOf(stream, base);
-    const token = tokenResponse(authenticator, request, base);
+    const token = tokenResponse(authenticator, request, { scope: base, apiHost });
     if (token !== undefined) return token;
     const url = new URL(request.target, run.origin);
     url.searchParams.delete(keyInQuery(authenticator, base)?.name ?? '');
@@ -185,20 +189,24 @@ function pagesOf({ stream, child, scope, origin, name }: ListOfPages, count: num
         {},
       );
     });
-  const page = (index: number, size: number, kind: 'middle' | 'last' | 'quiet') => {
+  const page = (index: number, size: number, kind: 'middle' | 'last' | 'quiet', start?: number) => {
     const records = make(index, size);
     const token = isUrl ? `${origin}/next-of/${name}?page=${index + 1}` : `token-${name}-${index + 1}`;
     const url = isUrl && index > 0 ? `${origin}/next-of/${name}?page=${index}` : undefined;
-    return buildPage({ fields, records, recordPath, token, url, kind, tokenName: String(option.field_name) });
+    const counted =
+      start === undefined ? undefined : { start, size: recordsPerPage, total: count === 0 ? 0 : countedTotal };
+    return buildPage({ fields, records, recordPath, token, url, kind, tokenName: String(option.field_name), counted });
   };
   const counted = countedPagesOf(stream, scope);
   if (counted !== undefined) {
-    // A page after the last one has no records.
-    const sizes = count === 0 ? [0] : [recordsPerPage, recordsPerPage, 1, 0];
+    const sizes = count === 0 ? [0] : countedSizes;
     let position = counted.first;
     return sizes.map((size, index) => {
+      const start = fields.cursor === undefined ? undefined : position;
       position += counted.step === 1 ? 1 : size;
-      return { ...page(index, size, 'last'), token: size === 0 ? undefined : position };
+      const hasNext = start !== undefined && size > 0 && position < countedTotal;
+      const kind = hasNext ? 'middle' : 'last';
+      return { ...page(index, size, kind, start), token: size === 0 ? undefined : position };
     });
   }
   if (count === 0) return [page(0, 0, 'quiet')];

@@ -192,6 +192,18 @@ it.each([
   expect(await failureOf(manifest)).toBeUndefined();
 });
 
+it('translates an offset that a response says with the size of its pages', async () => {
+  const stop = "{{ response.get('isLast') or response.startAt + response.maxResults >= response.get('total') }}";
+  const cursor = "{{ response.get('startAt') + response['maxResults'] }}";
+  const manifest = single(paginator(`type: CursorPagination, cursor_value: "${cursor}", stop_condition: "${stop}"`));
+  const translation = translated(manifest);
+  const next = { from: 'count', first: 0, step: 'reports', proof: 'twice', by: '', to: { query: 'page' } };
+  expect(translation.settings.exports.at(-1)?.api).toMatchObject({ next });
+  expect(await failureOf(manifest)).toBeUndefined();
+  const wrong = withApi(translation, { next: { ...next, step: 1 } });
+  expect(await failureOf(manifest, wrong)).toMatch(/^pages: refused GET \/things\?page=1: /);
+});
+
 it.each([
   [
     "'{{ next_page_token['next_page_token'] or '0' }},50'",
@@ -248,6 +260,24 @@ it.each([
 });
 
 it.each([
+  [undefined, { headers: { 'X-Key': '{secret.api_key}' } }],
+  [
+    'http_method: POST, authenticator: { type: NoAuth }, request_body_data: { grant: x, key: "{{ config[\'api_key\'] }}" }',
+    { form: { grant: 'x', key: '{secret.api_key}' } },
+  ],
+])('translates a login at another host: %s', async (request, parts) => {
+  const manifest = single('', loginAt('login.example', request));
+  const translation = translated(manifest);
+  const auth = { kind: 'login', url: 'https://login.example/auth/token', ...parts };
+  expect(Object.values(translation.settings.services)).toMatchObject([{ api: { auth } }]);
+  expect(await failureOf(manifest)).toBeUndefined();
+  const elsewhere = JSON.parse(JSON.stringify(translation).replace('login.example', 'other.example')) as Translation;
+  expect(await failureOf(manifest, elsewhere)).toMatch(/^pages: .* it rejects the login.*The header authorization/);
+  const other = { ...translation, secret: { api_key: 'another key' } };
+  expect(await failureOf(manifest, other)).toMatch(/^pages: .* it rejects the login.*The login is another one/);
+});
+
+it.each([
   'request_parameters: { key: "{{ config[\'api_key\'] }}" }',
   'authenticator: { type: ApiKeyAuthenticator, api_token: "{{ config[\'api_key\'] }}", inject_into: { type: RequestOption, inject_into: request_parameter, field_name: key } }',
 ])('translates a key in the query: %s', async (requester) => {
@@ -261,7 +291,6 @@ it.each([
 });
 
 it.each([
-  [single('', loginAt('login.example')), ['a login at another host']],
   [
     single('', '').replace('path: /things', 'path: "/{{ config[\'api_key\'] }}/things"'),
     ['a secret in the path of the URL'],
@@ -273,6 +302,10 @@ it.each([
   [
     single(paginator('type: CursorPagination, cursor_value: "{{ response.page + 1 }}"')),
     ['a cursor that is calculated'],
+  ],
+  [
+    single(paginator('type: CursorPagination, cursor_value: "{{ response.prefix + response.key }}"')),
+    ['a cursor that is put together'],
   ],
   [
     single(
