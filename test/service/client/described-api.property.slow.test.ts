@@ -102,10 +102,7 @@ function setUp({ api, reports: count, since, until, compression, ...given }: Sce
       return startSimulator({ ...options, faults, quietPages });
     },
     connect: ({ baseUrl }: Simulator) => {
-      const auth =
-        'tokenUrl' in api.auth && api.auth.tokenUrl !== undefined
-          ? { ...api.auth, tokenUrl: api.auth.tokenUrl.replace(/^https:..[^/]+/, baseUrl) }
-          : api.auth;
+      const auth = JSON.parse(JSON.stringify(api.auth).replace('https://login.example', baseUrl)) as Api['auth'];
       return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: secretOf(api, apiKey) });
     },
   };
