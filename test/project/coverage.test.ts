@@ -183,7 +183,7 @@ it.each([
 it.each([
   ['type: PageIncrement, start_from_page: 1, inject_on_first_request: true', 'id', { by: '/id' }],
   ['type: PageIncrement', '[[meta, key]]', { first: 0, by: '/meta/key' }],
-  ['type: OffsetIncrement, page_size: 100', '[a, b]', { first: 0, step: 'reports', by: ['/a', '/b'] }],
+  ['type: PageIncrement', '[a, b]', { first: 0, by: ['/a', '/b'] }],
   ['type: PageIncrement', '""', { first: 0, by: '' }],
 ])('translates pages that are counted by %s', async (strategy, key, parts) => {
   const manifest = single(paginator(strategy)).replace('name: things', `name: things\n    primary_key: ${key}`);
@@ -192,16 +192,31 @@ it.each([
   expect(await failureOf(manifest)).toBeUndefined();
 });
 
+it('translates an offset, unless it is sent as the number of a page', async () => {
+  const manifest = (name: string) => {
+    const pages = paginator(
+      'type: OffsetIncrement, page_size: 100',
+      `inject_into: request_parameter, field_name: ${name}`,
+    );
+    return single(pages).replace('name: things', 'name: things\n    primary_key: id');
+  };
+  const next = { to: { query: 'offset' }, first: 0, step: 'reports' };
+  expect(translated(manifest('offset')).settings.exports.at(-1)?.api).toMatchObject({ next });
+  expect(await failureOf(manifest('offset'))).toBeUndefined();
+  expect(await failureOf(manifest('page'))).toContain('must be 1 if page counts pages');
+});
+
 it('translates an offset that a response says with the size of its pages', async () => {
   const stop = "{{ response.get('isLast') or response.startAt + response.maxResults >= response.get('total') }}";
   const cursor = "{{ response.get('startAt') + response['maxResults'] }}";
-  const manifest = single(paginator(`type: CursorPagination, cursor_value: "${cursor}", stop_condition: "${stop}"`));
+  const strategy = `type: CursorPagination, cursor_value: "${cursor}", stop_condition: "${stop}"`;
+  const manifest = single(paginator(strategy, 'inject_into: request_parameter, field_name: from'));
   const translation = translated(manifest);
-  const next = { from: 'count', first: 0, step: 'reports', proof: 'twice', by: '', to: { query: 'page' } };
+  const next = { from: 'count', first: 0, step: 'reports', proof: 'twice', by: '', to: { query: 'from' } };
   expect(translation.settings.exports.at(-1)?.api).toMatchObject({ next });
   expect(await failureOf(manifest)).toBeUndefined();
   const wrong = withApi(translation, { next: { ...next, step: 1 } });
-  expect(await failureOf(manifest, wrong)).toMatch(/^pages: refused GET \/things\?page=1: /);
+  expect(await failureOf(manifest, wrong)).toMatch(/^pages: refused GET \/things\?from=1: /);
 });
 
 it.each([

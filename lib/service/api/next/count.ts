@@ -183,6 +183,11 @@ function rulesOfPlace({ request, next }: Described<Counted>): readonly Rule[] {
       next.step === 1 && /offset|skip|start|row/i.test(name) && !/page/i.test(name),
       `must be "reports" if ${name} is an offset: 1 would repeat all reports of a page but one`,
     ],
+    [
+      ['next', 'step'],
+      next.step === 'reports' && /^page(_?(no|num|number|index))?$/i.test(name),
+      `must be 1 if ${name} counts pages: "reports" would skip all but the first`,
+    ],
   ];
 }
 
