@@ -174,4 +174,14 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a chain waited for a request for a report job that a clock three hours fast had recorded',
   },
+  {
+    seed: '310000995',
+    pages: 12,
+    defect: 'an invariant was too strict: a damaged page stopped a run while another slice requested a report job',
+  },
+  {
+    seed: '2884270310',
+    pages: 12,
+    defect: 'an invariant was too strict: by a fast clock, a job that was not known yet was given up',
+  },
 ];

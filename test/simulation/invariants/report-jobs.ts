@@ -38,8 +38,6 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
   const recorded = new Set<string>();
   /** The newest status that no condition names, by execution and job. */
   const unnamed = new Map<string, { readonly process: Process; readonly at: number }>();
-  /** The processes that have stopped their run at such a status, which aborts what their other slices request. */
-  const stopped = new Set<string>();
   const add = (counts: Map<string, number>, { id }: Process) => counts.set(id, (counts.get(id) ?? 0) + 1);
   const keyOf = ({ payload }: Process, { id, process }: ReportJob) => `${payload.execution} ${process.id} ${id}`;
 
@@ -59,7 +57,8 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         const created = observed.service.jobs?.all().some((each) => each.process.id === other.id) ?? false;
         // Its write may have taken a while: its request is sent after it.
         const isEarly = maxClockErrorMs === 0 && world.time.now() - Date.parse(before.createdAt) < creationMs;
-        const hasAnswer = created && !isDisturbed(other) && !stopped.has(other.id);
+        // A slice that stops the run aborts what other slices request.
+        const hasAnswer = created && !isDisturbed(other) && !other.hasThrown;
         return isEarly || hasAnswer ? undefined : 'the answer may be lost';
       }
       case 'waiting':
@@ -115,7 +114,6 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         }
       },
       onUnnamed(process, job) {
-        stopped.add(process.id);
         // The state machine has the result of the first process of an invocation.
         const isSecond = process.id.endsWith("'");
         if (!isSecond) unnamed.set(keyOf(process, job), { process, at: world.time.now() });
