@@ -38,18 +38,20 @@ async function startLocalExport(
   await using target = openLocalDeployment({ ...options, exports: [{ settings }] });
   return await (await target.open(settings.export.name)).start(...args);
 }
-/** A clock for which waits below ten seconds take no time. Timeouts are longer. */
-function aFastClock(): Runtime {
-  let waitedMs = 0;
-  return {
+/** A clock for which a Retry-After of so many seconds takes no time, and all other timers take theirs. */
+function aClockThatSkips(waitSeconds: number): { runtime: Runtime; waits: number[] } {
+  const waits: number[] = [];
+  const skippedMs = () => waits.length * waitSeconds * 1_000;
+  const runtime: Runtime = {
     ...systemRuntime,
-    now: () => systemRuntime.now() + waitedMs,
-    monotonicNow: () => systemRuntime.monotonicNow() + waitedMs,
+    now: () => systemRuntime.now() + skippedMs(),
+    monotonicNow: () => systemRuntime.monotonicNow() + skippedMs(),
     async sleep(ms, signal) {
-      if (ms >= 10_000) await systemRuntime.sleep(ms, signal);
-      else waitedMs += ms;
+      if (ms === waitSeconds * 1_000) waits.push(ms);
+      else await systemRuntime.sleep(ms, signal);
     },
   };
+  return { runtime, waits };
 }
 const optionsFor = (out: string, ...exports: readonly LocalExport[]): LocalDeploymentOptions => ({
   out,
@@ -89,17 +91,7 @@ describe('a local deployment', () => {
       service: { baseUrl: service.baseUrl, vendor: 'ACME' },
       export: { name: 'a', size: 2, maxRetryAfter: 'P30D' },
     });
-    const waits: number[] = [];
-    const waited = () => waits.reduce((sum, ms) => sum + ms, 0);
-    const runtime: Runtime = {
-      ...systemRuntime,
-      now: () => systemRuntime.now() + waited(),
-      monotonicNow: () => systemRuntime.monotonicNow() + waited(),
-      sleep: async (ms, signal) => {
-        if (ms < waitSeconds * 1_000) await systemRuntime.sleep(ms, signal);
-        else waits.push(ms);
-      },
-    };
+    const { runtime, waits } = aClockThatSkips(waitSeconds);
     const options = { ...optionsFor(directory.path), runtime };
     const end = await startLocalExport(options, settings, {}, startOptions);
     expect(end).toMatchObject({ status: 'completed', result: { pages: 3 } });
@@ -149,7 +141,7 @@ describe('a local deployment', () => {
     const emit: StartOptions['emit'] = ({ event }) => {
       if (event === 'run-started' || event === 'run-resumed') states.push(readStates());
     };
-    const options = { ...optionsFor(directory.path), runtime: aFastClock() };
+    const options = { ...optionsFor(directory.path), runtime: aClockThatSkips(21).runtime };
     const end = await startLocalExport(options, settings, bounds, { ...startOptions, emit });
     expect(end.status).toBe('completed');
     expect(await Promise.all(states)).toEqual([inProgress, inProgress]);
