@@ -17,7 +17,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { childrenSettings } from '../harness/children.ts';
+import { assertAllThere, childrenSettings, countPages } from '../harness/children.ts';
 import { startServer } from '../harness/processes.ts';
 import type { ParentServiceOptions } from '../servers/parent-service.ts';
 
@@ -186,48 +186,15 @@ function reportState(): void {
   database.close();
 }
 
-interface ListedPage {
-  readonly page: number;
-  readonly slice: number;
-  readonly parent: string;
-  readonly key: string;
-}
-
-/** Reads each page of the run, and how many each parent has. Throws if one is not where it must be. */
-async function pagesOf(manifest: string): Promise<Uint8Array> {
-  const counts = new Uint8Array(parents + 1);
-  let before = { page: 0, slice: 0 };
-  for await (const line of createInterface({ input: createReadStream(join(out, manifest)) })) {
-    if (!line.startsWith('    {"page"')) continue;
-    const { page, slice, parent, key } = JSON.parse(line.replace(/,$/, '')) as ListedPage;
-    if (page !== before.page + 1 || slice < before.slice)
-      throw new Error(`page ${page} of ${manifest} is out of order`);
-    before = { page, slice };
-    const number = Number(parent.slice(2));
-    counts[number] = (counts[number] ?? 0) + 1;
-    const { items } = JSON.parse(await readFile(join(out, key), 'utf8')) as { items: { id: string }[] };
-    const found = items.map(({ id }) => id).join();
-    if (found !== `${parent}/${counts[number]}` && found !== `${parent}/updated`)
-      throw new Error(`${key} has ${found}, and is page ${counts[number]} of ${parent}`);
-  }
-  return counts;
-}
-
 async function check(one: string, two: string): Promise<void> {
-  const [inFirst, inSecond] = [await pagesOf(one), await pagesOf(two)];
-  const wrong: number[] = [];
-  let gone = 0;
-  for (let parent = 1; parent <= parents; parent += 1) {
-    const isGone = parent % 100 === 0 && inFirst[parent] === 0;
-    if (isGone) gone += 1;
-    const expected = isGone ? [0, pages + 1] : [pages, 1];
-    if (parent % 200 === 0) expected[1] = 0;
-    if (inFirst[parent] !== expected[0] || inSecond[parent] !== expected[1]) wrong.push(parent);
-  }
-  report('gone in the first run', gone);
+  const pagesOf = async (manifest: string) =>
+    await countPages(
+      parents,
+      createInterface({ input: createReadStream(join(out, manifest)) }),
+      async (key) => await readFile(join(out, key), 'utf8'),
+    );
+  report('gone in the first run', assertAllThere(service, await pagesOf(one), await pagesOf(two)));
   const dates = await readdir(join(out, 'children'), { recursive: true });
   report('manifests', dates.filter((file) => file.endsWith('manifest.json')).length);
-  if (wrong.length > 0)
-    throw new Error(`${wrong.length} parents have other pages, such as ${wrong.slice(0, 5).join()}`);
   process.stdout.write('Nothing is lost, and nothing is there twice.\n');
 }

@@ -132,7 +132,12 @@ interface Input {
   readonly Limit?: number;
 }
 
-function isConditionMet(condition: string | undefined, values: Item | undefined, existing: Item | undefined): boolean {
+/** @throws Error for a condition that the page log does not use */
+export function isConditionMet(
+  condition: string | undefined,
+  values: Item | undefined,
+  existing: Item | undefined,
+): boolean {
   switch (condition) {
     case undefined:
       return true;
