@@ -38,6 +38,8 @@ export interface LocalDeploymentOptions extends LocalDirectory {
   readonly exports: readonly ConfiguredExport[];
   /** The settings file that has the exports. Absent: options of the command line describe the only one. */
   readonly file?: string | undefined;
+  /** Why the settings file cannot be used. Then it is not known which exports it has. */
+  readonly problemsOfFile?: readonly string[];
   /** The settings with which an export that only has a state is shown. Absent: it cannot be opened. */
   readonly settingsOfOther?: (name: string, source: string | null) => ConfiguredExport;
   /** Called once in each start that has stored a page, or resumes a run that has. */
@@ -46,7 +48,7 @@ export interface LocalDeploymentOptions extends LocalDirectory {
 
 /** @throws ConfigurationError if its state cannot be read, or it has simulated reports and the exports have not */
 export function openLocalDeployment(options: LocalDeploymentOptions) {
-  const { out, exports, settingsOfOther } = options;
+  const { out, exports, problemsOfFile = [], settingsOfOther } = options;
   const stateFile = stateFileIn(out);
   // First: its errors say what is wrong with the path.
   const isNew = !isFilePresent(stateFile);
@@ -64,8 +66,10 @@ export function openLocalDeployment(options: LocalDeploymentOptions) {
     const found = exports.find(({ settings }) => settings.export.name === name);
     if (found !== undefined) return found;
     const source = sourcesIn(state).get(name);
-    if (settingsOfOther === undefined || source === undefined) throw unknownExport(name, out, names());
-    return settingsOfOther(name, source);
+    if (settingsOfOther !== undefined && source !== undefined) return settingsOfOther(name, source);
+    throw problemsOfFile.length === 0
+      ? unknownExport(name, out, names())
+      : new ExportError('ConfigurationError', problemsOfFile.join('\n'));
   };
   const open = async (name: string) => {
     const found = settingsOf(name);

@@ -181,7 +181,9 @@ export function openDirectory(
     problems.push(mixture);
     exports = [];
   }
-  if (settings !== undefined) assertNoProblems(problems);
+  // Without a state, nothing can be read.
+  if (settings !== undefined || !isFilePresent(stateFileIn(out))) assertNoProblems(problems);
+  const problemsOfFile = [...problems];
   if (!hasFile)
     problems.push(
       `${file} does not exist. If the runs were started with --settings, add it. Otherwise run local again with the options of the first run, which writes the file`,
@@ -194,7 +196,7 @@ export function openDirectory(
     const missing = problems.length > 0 ? problems : selectionProblems(file, [name], exports.map(nameOf));
     return { ...(other as ConfiguredExport), problem: missing.join('\n') };
   };
-  const target = openLocalDeployment({ ...machine, out, file, exports, settingsOfOther });
+  const target = openLocalDeployment({ ...machine, out, file, exports, problemsOfFile, settingsOfOther });
   if (settings === undefined) return target;
   return { ...target, name: `settings file ${file}`, option: `--settings ${shellQuote(file)} ${target.option}` };
 }
