@@ -103,6 +103,7 @@ describe('report-exporter plan --request', () => {
     [['/group', '/id'], undefined],
     ['', undefined],
     ['', 'next.by: report 1 of page 1 has no text or number, so every run would fail', [true]],
+    ['', 'next.by: report 2 of page 1 equals an earlier one, so every run would fail', [{ a: 1 }, { a: 1 }]],
   ])('says that next.by identifies no report: %j', async (by, problem, reports?: readonly unknown[]) => {
     const events = reports ?? [1, 2, 3].map((id) => ({ id, group: id % 2 }));
     await using server = await startApi((target) => ({ events: target.endsWith('page=1') ? events : [] }));

@@ -17,12 +17,14 @@ export async function findIdProblem(
   const reports = (await pageReaderOf(api)?.read(chunks(), paths)) ?? [];
   const known = new Set<string>();
   const advice = 'so every run would fail. Name what identifies each report';
+  const isWhole = paths.length === 1 && paths[0] === '';
   for (const [index, values] of reports.entries()) {
-    const report = `next.by: report ${index + 1} of page 1 has`;
+    const report = `next.by: report ${index + 1} of page 1`;
     const missing = paths[values.findIndex((value) => !hasId(value))];
-    if (missing !== undefined) return `${report} no text or number${missing === '' ? '' : ` at ${missing}`}, ${advice}`;
+    if (missing !== undefined)
+      return `${report} has no text or number${missing === '' ? '' : ` at ${missing}`}, ${advice}`;
     const id = JSON.stringify(values.map((value) => value?.text));
-    if (known.has(id)) return `${report} the ID of an earlier one, ${advice}`;
+    if (known.has(id)) return `${report} ${isWhole ? 'equals' : 'has the ID of'} an earlier one, ${advice}`;
     known.add(id);
   }
   return undefined;
