@@ -346,7 +346,7 @@ class SliceWalk {
       yield* walk(this.#deps, chain, last, limits);
       return;
     }
-    const job = await chainJob(this.#deps, chain, last, limits);
+    const job = await chainJob(this.#deps, chain, last, { ...limits, interruption: this.#options.signal });
     try {
       if ('reason' in job) yield await endWithoutPages(this.#deps, chain, job);
       else yield* walk(this.#deps, { ...chain, job }, last, limits);

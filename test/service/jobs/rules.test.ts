@@ -1,8 +1,11 @@
 /** The rules of report jobs: what is created, asked for and exported, whatever happens in between. */
 
+import { setImmediate } from 'node:timers/promises';
 import { zipSync } from 'fflate';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { CreatedJob, JobService } from '../../../lib/core/ports.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import type { Description } from '../../../lib/service/api/description.ts';
@@ -269,6 +272,56 @@ describe('the creation of a job', () => {
     expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
     expect(jobs.vendor.received.filter(isCreation)).toHaveLength(2);
     expect(jobs.vendor.created()).toBe(1);
+  });
+});
+
+describe('the request that creates a job', () => {
+  const settings = { slices: { parallel: 2, length: 7 * 86_400_000 } };
+
+  /** The first slice stops the run when the vendor has the job of the second. Its answer arrives after that. */
+  async function stopDuringCreation() {
+    const jobs = await startJobs(withFiles, { settings });
+    const { service } = jobs.bench.deps;
+    const second = Promise.withResolvers<void>();
+    let creations = 0;
+    const create: JobService['create'] = async (request, { signal }) => {
+      creations += 1;
+      if (creations === 1) {
+        await second.promise;
+        throw new ExportError('ConfigurationError', 'the run stops here');
+      }
+      await request.beforeSend?.();
+      const created = await service.jobs?.create({ ...request, beforeSend: undefined }, {});
+      second.resolve();
+      await setImmediate();
+      signal?.throwIfAborted();
+      return created as CreatedJob;
+    };
+    Object.assign(jobs.bench.deps, { service: { ...service, jobs: { ...service.jobs, create } } });
+    expect(failed(await jobs.bench.start()).message).toBe('the run stops here');
+    jobs.reconnect();
+    return jobs;
+  }
+
+  it('is answered although another slice stops the run, and its job is used by the next start', async () => {
+    await using jobs = await stopDuringCreation();
+    const { manifest } = completed(await jobs.bench.start());
+    expect(reportIds(jobs.bench, manifest)).toEqual(all);
+    expect(jobs.vendor.created()).toBe(4);
+  });
+
+  it('is not awaited after an interruption', async () => {
+    const interruption = new AbortController();
+    await using jobs = await startJobs(walked, {
+      fault(asked) {
+        if (isCreation(asked)) interruption.abort();
+        return isCreation(asked) ? 'silent' : undefined;
+      },
+    });
+    const { signal } = interruption;
+    expect(await runExecution(jobs.bench.deps, { name: 'one', input: {} }, { signal })).toEqual({
+      status: 'interrupted',
+    });
   });
 });
 

@@ -9,17 +9,8 @@
 import { stateNameOfRun } from '../../bounded-runs.ts';
 import { ExportError, isExportError, type ErrorName } from '../../errors.ts';
 import { type EndEntry, type Instant, type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
-import type {
-  CreatedJob,
-  JobService,
-  PageRequest,
-  ReceivedEnd,
-  SharedRecord,
-  StepDependencies,
-  Versioned,
-} from '../../ports.ts';
+import type { JobService, PageRequest, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
 import { numberOf, shownNumber } from '../../slices.ts';
-import { NotYet } from '../../slots/held-slot.ts';
 import { ownedRun } from '../export-state.ts';
 import {
   type Chain,
@@ -39,6 +30,8 @@ type JobDependencies = PageRequestsDependencies & Pick<StepDependencies, 'log'>;
 interface JobLimits extends RequestLimits {
   readonly execution: string;
   readonly signal: AbortSignal;
+  /** Aborts what is in flight if the process is interrupted, and `signal` also if the run stops. */
+  readonly interruption: AbortSignal | undefined;
 }
 
 /** The chain cannot go on before this time. Other chains of the run can. */
@@ -185,7 +178,7 @@ class JobStep {
   async #create(read: Versioned<JobRecord>, unanswered: number): Promise<ReadyJob | NoResult> {
     const { run, slice } = this.#chain;
     const { log, definition, runtime } = this.#deps;
-    const { execution } = this.#limits;
+    const { execution, interruption } = this.#limits;
     const common = { run: run.run, attempt: slice.attempt ?? 1, execution, asOf: run.startedAt };
     let newest = read;
     let createdAt = instantOf(runtime.now());
@@ -194,16 +187,27 @@ class JobStep {
       createdAt = instantOf(runtime.now());
       newest = await this.#write(newest, { ...common, createdAt, phase: 'creating', unanswered: unanswered + 1 });
     };
-    let created: CreatedJob | ReceivedEnd;
-    try {
-      created = await this.#send(this.#jobs.create, { beforeSend });
-    } catch (error) {
-      const isRecorded = newest !== read;
-      if (isRecorded && isNotCreated(error)) {
-        await this.#record.replace(newest, { ...common, createdAt, phase: 'notCreated', unanswered });
+    const sendOnce: JobService['create'] = async (request, { signal }) => {
+      let isSent = false;
+      const markSent = async (): Promise<void> => {
+        isSent = false;
+        await request.beforeSend?.();
+        signal?.throwIfAborted();
+        isSent = true;
+      };
+      try {
+        // Once it is sent, the service may create a job. So the end of the run does not abort it then.
+        return await this.#jobs.create({ ...request, beforeSend: markSent }, { signal: interruption });
+      } catch (error) {
+        const isRecorded = newest !== read && newest.content?.phase === 'creating';
+        if (isRecorded && (!isSent || isNotCreated(error))) {
+          const content = { ...common, createdAt, phase: 'notCreated', unanswered } as const;
+          newest = (await this.#record.replace(newest, content)) ?? newest;
+        }
+        throw error;
       }
-      throw error;
-    }
+    };
+    const created = await this.#send(sendOnce, { beforeSend });
     if (created.kind === 'end') return { ...created, asOf: null };
     const { id, serviceTime } = created;
     const asOf = serviceTime === null ? run.startedAt : earlier(serviceTime, run.startedAt);
@@ -276,5 +280,4 @@ const withoutJob: ReadonlySet<string> = new Set<ErrorName>([
   'ServiceThrottledError',
   'ServiceUnreachableError',
 ]);
-const isNotCreated = (error: unknown): boolean =>
-  error instanceof NotYet || (isExportError(error) && withoutJob.has(error.name));
+const isNotCreated = (error: unknown): boolean => isExportError(error) && withoutJob.has(error.name);
