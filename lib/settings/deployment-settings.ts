@@ -278,11 +278,11 @@ function completeService(
     issues.push(...ofParents.map(toIssue));
     issues.push(...findMore(path, service, exports).map(toIssue));
   }
-  return { name, service, exports: exports.map((each) => withParentPage(each, exports)), issues };
+  return { name, service, exports: exports.map((each) => withListedParents(each, exports)), issues };
 }
 
-/** Adds to an export whose parents are reports of another one how these are read. */
-function withParentPage(
+/** Adds to an export whose parents are reports of another one what it needs of that. */
+function withListedParents(
   [index, settings]: readonly [number, ExportSettings],
   own: readonly (readonly [number, ExportSettings])[],
 ): readonly [number, ExportSettings] {
@@ -290,7 +290,7 @@ function withParentPage(
   const parent = own.find(([, { name }]) => name === parents?.export)?.[1];
   if (parents === undefined || parent === undefined) return [index, settings];
   const { api } = parent;
-  return [index, { ...settings, parents: { ...parents, parentPage: api.page, listsChanges: hasSince(api) } }];
+  return [index, { ...settings, parents: { ...parents, listed: { page: api.page, areChanges: hasSince(api) } } }];
 }
 
 /** The name of each export's service; undefined if there is no such service. */

@@ -88,27 +88,21 @@ export const parentsSchema = object(fields, {
     'must have either values, or export and id; also and where need export',
   ),
 );
-/** As written. `parentPage` and `listsChanges` are those of the other export. */
+/** As written, and what it needs of the other export: how its pages are read, and whether a run has changes only. */
 export type GivenParents = z.infer<typeof parentsSchema> & {
-  readonly parentPage?: PageSettings;
-  readonly listsChanges?: boolean;
+  readonly listed?: { readonly page: PageSettings; readonly areChanges: boolean };
 };
 
 export function parentsOf(given: GivenParents | undefined, api: Description): Parents | undefined {
   if (given === undefined) return undefined;
-  const { values, export: name = '', id = '', also = {}, where = [], listsChanges = false } = given;
+  const { values, export: name = '', id = '', also = {}, where = [], listed } = given;
   if (values !== undefined) return { values };
-  const ofApi = { inHeaders: inHeaders(api), hasCoverage: hasSince(api) };
-  return { export: name, id, also, where: [where].flat(), ...ofApi, listsChanges };
+  const ofApi = { inHeaders: inHeaders(api), hasCoverage: hasSince(api), listsChanges: listed?.areChanges === true };
+  return { export: name, id, also, where: [where].flat(), ...ofApi };
 }
 
 /** What decides which chains a run has: not how many parents may be gone, nor how the other export is described. */
-export const selectionOfParents = ({
-  gone: _gone,
-  parentPage: _page,
-  listsChanges: _lists,
-  ...selection
-}: GivenParents) => selection;
+export const selectionOfParents = ({ gone: _gone, listed: _listed, ...selection }: GivenParents) => selection;
 
 /** All requests that may have values of the parent: those that select the reports, and that of further pages. */
 const requestsOf = (api: Description) => [
@@ -170,10 +164,8 @@ function rulesOfParentExport(
   const parent = own.find((each) => each.name === parentName);
   const path = ['parents', 'export'];
   if (parent === undefined) {
-    const names = listNames(own.map((each) => each.name));
-    return [
-      [path, true, `must be an export of the same service, which may have as many end points as it likes: ${names}`],
-    ];
+    const names = listNames(own.map((each) => each.name).filter((each) => each !== name));
+    return [[path, true, `must be another export of the same service, which may have many end points: ${names}`]];
   }
   const line = lineOf(name, own);
   const places: (readonly [SettingsProblem['path'], string])[] = [

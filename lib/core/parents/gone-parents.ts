@@ -34,10 +34,12 @@ export function tooManyGoneError(
   const gone = countMissing(content, 'gone');
   const walked = count - countMissing(content, 'skipped');
   const most = Math.max(1, Math.floor((walked * limits.goneAtMostPercent) / 100));
-  if (gone === 0 || (gone <= most && gone < walked)) return undefined;
+  if (gone === 0) return undefined;
+  if (gone === walked) return goneError(`All ${gone} parents of run ${run} are gone (when.gone)`);
+  if (gone <= most) return undefined;
   return goneError(
-    `${gone} of ${count} parents of run ${run} are gone (when.gone), and parents.gone.atMost allows ${most}, but never all`,
-    'If so many are gone, but not all, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
+    `${gone} of ${count} parents of run ${run} are gone (when.gone), and parents.gone.atMost allows ${most}`,
+    'If so many are gone, raise parents.gone.atMost and start again: the run is published then. Otherwise: ',
   );
 }
 

@@ -51,7 +51,7 @@ function someExports(own: Partial<ExportDefinition> = {}) {
   const service: ReportService = {
     fetch: async (request, sent) => (gone.has(request.parent ?? '') ? end : await fetch(request, sent)),
   };
-  Object.assign(bench.deps, { service, reportReader: reportReaderOf({ parentPage: { format: 'xml' } }) });
+  Object.assign(bench.deps, { service, reportReader: reportReaderOf({ listed: { page: { format: 'xml' } } }) });
   return {
     bench,
     gone,

@@ -41,7 +41,7 @@ const defaults: ExportedParents = {
   hasCoverage: false,
   listsChanges: false,
 };
-const reportReader = reportReaderOf({ parentPage: { format: 'xml' } });
+const reportReader = reportReaderOf({ listed: { page: { format: 'xml' } } });
 
 /** One page for each parent with a report of its ID. */
 const issues: Script = ({ parent = '' }) =>
@@ -346,7 +346,9 @@ describe('a run whose parents are the reports of another export', () => {
     const [page = ''] = [...bench.store.objects.keys()].filter((key) => /^repos.*page-000001/.test(key));
     const { objects } = bench.store;
     const text = objects.get(page) ?? '';
-    Object.assign(bench.deps, { reportReader: reportReaderOf({ parentPage: { format: 'xml', reports: '/a/b' } }) });
+    Object.assign(bench.deps, {
+      reportReader: reportReaderOf({ listed: { page: { format: 'xml', reports: '/a/b' } } }),
+    });
     expect(failed(await bench.start())).toMatchObject({
       error: 'ConfigurationError',
       message: expect.stringContaining('has 2 reports by its manifest, and 0 by the settings'),

@@ -355,7 +355,7 @@ describe('a parent that is gone', () => {
   it('is never every one of them', async () => {
     const definition = { parents: { values: ['only'] }, limits: someLimits({ goneAtMostPercent: 100 }) };
     const bench = aBench({ definition, script: withGone(() => true) });
-    expect(failed(await bench.start()).message).toContain('but never all');
+    expect(failed(await bench.start()).message).toContain('are gone (when.gone). The run is not published. Correct');
   });
 });
 

@@ -9,7 +9,7 @@ async function read(page: PageSettings, text: string, paths: readonly string[], 
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
   }
-  const reports = await reportReaderOf({ parentPage: page })?.read(chunks(), paths);
+  const reports = await reportReaderOf({ listed: { page } })?.read(chunks(), paths);
   return reports?.map((values) =>
     values.map((value) =>
       value === undefined ? null : value.type === 'string' ? value.text : `${value.type} ${value.text}`.trimEnd(),

@@ -31,8 +31,8 @@ const createReportReader = (page: PageSettings): ReportReader => ({
 
 /** Reads the reports that are the parents of an export; undefined if its parents are none. */
 export const reportReaderOf = (
-  parents: { readonly parentPage?: PageSettings | undefined } | undefined,
-): ReportReader | undefined => parents?.parentPage && createReportReader(parents.parentPage);
+  parents: { readonly listed?: { readonly page: PageSettings } | undefined } | undefined,
+): ReportReader | undefined => parents?.listed && createReportReader(parents.listed.page);
 
 /** Reads the pages of an export, if the IDs of its reports prove them. */
 export const pageReaderOf = ({ page, next }: Pick<Api, 'page' | 'next'>): ReportReader | undefined =>
