@@ -58,7 +58,7 @@ const importTable: Readonly<Record<string, Module>> = {
  * `.` is every file that no other layer names.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
-  'lib/core': ['.', 'schema', 'state-machine', 'storage', 'slots', 'parents', 'start', 'steps'],
+  'lib/core': ['.', 'schema', 'state-machine', 'storage', 'parents', 'slots', 'start', 'steps'],
   'lib/settings': ['.'],
   'lib/service/api': [
     'header-names.ts',

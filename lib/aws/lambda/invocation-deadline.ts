@@ -7,8 +7,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
 import { minUploadBytesPerSecond } from '../../settings/deployed-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { maxHoldMs, maxSendDelayMs } from '../../core/slots/held-slot.ts';
-import { maxPlaceWaitMs } from '../../core/slots/request-rate.ts';
+import { maxHoldMs, maxPlaceWaitMs, maxSendDelayMs } from '../../core/slots/held-slot.ts';
 
 export interface InvocationDeadline extends Disposable {
   /** Aborts with a ServiceUnavailableError when only the time to store is left. */

@@ -3,14 +3,14 @@
  * export keeps the others of its service waiting.
  */
 
-import { createSlots } from '../concurrency.ts';
-import { isExportError } from '../errors.ts';
-import type { PageRequest, PageSlot, PageSlots, Runtime } from '../ports.ts';
+import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 
 /** A slot that was held for longer is returned before the next request, so that other exports can take it. */
 export const maxHoldMs = 15_000;
 /** How long a request may take to be sent once it has its slot: its credentials may have to be read. */
 export const maxSendDelayMs = 10_000;
+/** No invocation waits longer for a place in the rate of the service. */
+export const maxPlaceWaitMs = 60_000;
 
 /** The next request has to wait for a slot, or for its place in the rate, for longer than this invocation can. */
 export class NotYet extends Error {
@@ -75,34 +75,5 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
         throw new NotYet('The lease of the slot is nearly over');
     },
     release,
-  };
-}
-
-/**
- * Fetches pages as one slot allows: one at a time, and only while a slot is held. A request waits until the one
- * before it is over, and then takes the slot.
- */
-export function withinSlot<Options extends { readonly signal?: AbortSignal }, Result>(
-  send: (request: PageRequest, options: Options) => Promise<Result>,
-  slot: HeldSlot,
-  waitMs: number,
-): typeof send {
-  const turns = createSlots(1);
-  return async (request, options) => {
-    const endTurn = await turns.acquire(options.signal);
-    try {
-      await slot.take(options.signal);
-      const beforeSend = async (): Promise<void> => {
-        slot.assertCovers(waitMs);
-        await request.beforeSend?.();
-      };
-      return await send({ ...request, beforeSend }, options);
-    } catch (error) {
-      // Other exports can use the slot while this one waits for the service.
-      if (isExportError(error, 'ServiceThrottledError')) await slot.release();
-      throw error;
-    } finally {
-      endTurn();
-    }
   };
 }

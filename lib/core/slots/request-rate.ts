@@ -9,9 +9,9 @@
 
 import * as z from 'zod/mini';
 import { createSlots } from '../concurrency.ts';
-import { isExportError } from '../errors.ts';
-import type { PageRequest, RequestRate, Runtime, SharedRecord, Versioned } from '../ports.ts';
-import { NotYet } from './held-slot.ts';
+import type { RequestRate, Runtime, SharedRecord, Versioned } from '../ports.ts';
+import { maxPlaceWaitMs, NotYet } from './held-slot.ts';
+import { type SendRequest, throughGate } from './page-requests.ts';
 
 /** At most `requests` in any period of `perMs`, and at most `burst` of them at once. */
 export interface RateLimit {
@@ -35,8 +35,6 @@ export type RateRecord = Readonly<z.infer<typeof rateRecord>>;
  */
 const margin = 0.02;
 
-/** No invocation waits longer for a place. */
-export const maxPlaceWaitMs = 60_000;
 /** A longer Retry-After binds only the run that received it. */
 const maxSharedRetryAfterMs = 300_000;
 /** A time that is farther ahead than any valid one, by more than this, was written by a wrong clock. */
@@ -50,31 +48,11 @@ const maxLeadMs = 1_000;
 /** After each request in time, the reserved time is reduced to this part of it: so slowly that few are late again. */
 const leadDecay = 0.95;
 
-/**
- * Sends each request, and each repetition of one, when it has taken a place. A Retry-After holds back the requests of
- * other exports, too. `waitUntil` is the latest time to send one, by the monotonic clock.
- */
-export function atRate<Options extends { readonly signal?: AbortSignal }, Result>(
-  send: (request: PageRequest, options: Options) => Promise<Result>,
+/** Sends requests as the rate alone allows. A Retry-After holds back the requests of other exports, too. */
+export const atRate = <Options extends { readonly signal?: AbortSignal }, Result>(
+  send: SendRequest<Options, Result>,
   rate: RequestRate | undefined,
-  waitUntil?: number,
-): typeof send {
-  if (rate === undefined) return send;
-  return async (request, options) => {
-    const beforeSend = async (): Promise<void> => {
-      await rate.take({ waitUntil, signal: options.signal });
-      await request.beforeSend?.();
-    };
-    try {
-      return await send({ ...request, beforeSend }, options);
-    } catch (error) {
-      const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
-      // The error of the service is the one to report.
-      if (seconds !== undefined) await rate.holdBack(seconds).catch(() => {});
-      throw error;
-    }
-  };
-}
+): SendRequest<Options, Result> => (rate === undefined ? send : throughGate(send, { rate }));
 
 /** The milliseconds between two places. A burst and the places after it in the same period are `requests` together. */
 const intervalOf = ({ requests, perMs, burst }: RateLimit): number => (perMs * (1 + margin)) / (requests - burst + 1);

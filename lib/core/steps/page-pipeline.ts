@@ -30,7 +30,7 @@ import {
   type PageRequestsDependencies,
   type PageResponse,
   type RequestLimits,
-} from './page-requests.ts';
+} from '../slots/page-requests.ts';
 import { assertProved, withIds } from './passes.ts';
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log' | 'pageReader'> & PageRequestsDependencies;

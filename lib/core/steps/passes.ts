@@ -22,7 +22,7 @@ import { DifferentContentError, readPage } from '../storage/compression.ts';
 import { capitalize } from '../sanitize.ts';
 import { describePage } from '../storage/keys.ts';
 import type { UnloggedEntry } from './commit-page.ts';
-import type { Chain } from './page-requests.ts';
+import type { Chain } from '../slots/page-requests.ts';
 import { detectCycle } from './repeated-cursors.ts';
 
 type PassDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'pageReader'>;

@@ -12,7 +12,7 @@ import { hasParents, parallelOf, type Slice, sliceCountOf, sliceOf } from '../sl
 import type { FetchOptions, ReceivedPage } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { firstGoneError, firstParents } from '../parents/gone-parents.ts';
-import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
+import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from '../slots/page-requests.ts';
 
 /** Whether a report outside the interval of its request would be twice in a run, or in two. */
 export const needsProofOfBounds = (run: Pick<Run, 'slices' | 'bounded'>): boolean =>

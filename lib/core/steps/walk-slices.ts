@@ -38,7 +38,7 @@ import type { Parent } from '../parents/plan.ts';
 import { isSkipped, type ParentOf, parentsOfRun } from '../parents/run-parents.ts';
 import { afterRefusal, chainJob, type NoResult, Parked } from './jobs/chain-job.ts';
 import { identityAfter, type Logged, walk, type WalkLimits, type WalkOptions } from './page-pipeline.ts';
-import type { Backoff, Chain } from './page-requests.ts';
+import type { Backoff, Chain } from '../slots/page-requests.ts';
 import { AnotherPass } from './passes.ts';
 import { beginNextAttempt, type StartOver } from './slices/next-attempt.ts';
 import {

@@ -4,23 +4,19 @@
  * state machine, except for a single one with refreshed credentials.
  */
 
-import type { Clock, FetchOptions, PageRequest, Received, ReportService } from '../../core/ports.ts';
+import type { Clock, ReportService } from '../../core/ports.ts';
 import type { Description } from '../api/description.ts';
 import type { Job } from '../api/job.ts';
-import type { PageFacts } from '../api/next/kind.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { loadPageCheck } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
 import { type ApiKeySource, createRecentKeys } from './api-key.ts';
 import { createCredentials } from './credentials.ts';
-import { type ErrorContext, failure } from './errors.ts';
 import { createExchanges } from './exchange.ts';
 import { createJobDocuments, type DocumentDependencies } from './job-documents.ts';
 import type { CreatePool } from './pools.ts';
-import { asContractError } from './response/facts.ts';
 import type { CreateGunzip } from './response/gzip.ts';
-import { reactionTo } from './response/reaction.ts';
-import { receiveEmptyPage, receiveEnd, receiveGone, receivePage } from './response/receive-page.ts';
+import { fetchPage } from './response/receive-page.ts';
 import type { RequestSettings } from './request.ts';
 import { createFileHosts, createResultFiles, type FileDependencies } from './result-files.ts';
 import { createSend, type Described } from './send.ts';
@@ -79,45 +75,16 @@ export function createServiceClient(
   const send = createSend({ base, settings, credentials, apiKey, clock, createGunzip });
   const fileHosts = createFileHosts(connection);
   const reading = { maxPageBytes, createGunzip, sleep: clock.sleep };
-
-  async function fetch(described: Described, request: PageRequest, options: FetchOptions): Promise<Received> {
-    const { signal } = options;
-    signal?.throwIfAborted();
-    const createCheck = await described.pageCheck();
-    using exchange = exchanges.begin(request.label, signal);
-    const { response, reaction, facts, excerpt, page, errorOf } = await send(exchange, described, request, { signal });
-    const { context } = exchange;
-    const assertNoError = (...found: Parameters<typeof errorOf>) => {
-      const error = errorOf(...found);
-      if (error !== undefined) throw error;
-    };
-    if (reaction.kind === 'status' && request.job !== undefined) assertHasResult(context, response.statusCode);
-    assertNoError(reaction, facts, { excerpt });
-    if (reaction.kind === 'end') return receiveEnd(context, response, facts, page);
-    if (reaction.kind === 'gone') return receiveGone(response);
-    if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
-    const reactionToPage = (ofPage: PageFacts, quoted: () => string) => {
-      const found = asContractError(context, () => reactionTo(ofPage, described.api, clock.now));
-      if (found.kind !== 'page') assertNoError(found, ofPage, { excerpt: quoted() });
-      return found.kind;
-    };
-    return await receivePage(exchange, response, page, {
-      ...options,
-      ...reading,
-      compression,
-      createCheck,
-      reactionToPage,
-    });
-  }
+  const pages = { exchanges, send, clock, compression, reading };
 
   return {
     describedBy(api) {
       let pageCheck: ReturnType<typeof loadPageCheck> | undefined;
       const described: Described = { api, pageCheck: () => (pageCheck ??= loadPageCheck(api)), renewals: {} };
-      const fetchPage: ReportService['fetch'] = (request, options) => fetch(described, request, options);
+      const fetch: ReportService['fetch'] = (request, options) => fetchPage({ described, ...pages }, request, options);
       return api.job === undefined
-        ? { fetch: fetchPage }
-        : serviceWithJobs(api.job, { described, base, exchanges, send, fileHosts, reading, clock }, fetchPage);
+        ? { fetch }
+        : serviceWithJobs(api.job, { described, base, fileHosts, ...pages }, fetch);
     },
     [Symbol.asyncDispose]: () =>
       Promise.all([exchanges.destroy(), credentials.destroy(), fileHosts.destroy()]).then(() => {}),
@@ -134,11 +101,4 @@ function serviceWithJobs(
   const { result } = job;
   const fetchFile = result && createResultFiles({ ...deps, job: { ...job, result }, documents });
   return { fetch: fetchFile ?? fetch, jobs: documents };
-}
-
-/** @throws CursorRejectedError if the service does not have the result of the job, or no longer */
-function assertHasResult(context: ErrorContext, status: number): void {
-  if (status !== 404 && status !== 410) return;
-  const message = `${context.server.name} responded with ${status} for ${context.label}: the result of its report job is missing`;
-  throw failure(context, 'CursorRejectedError', message);
 }

@@ -33,6 +33,7 @@ export type Exchange = ReturnType<typeof beginExchange>;
 export function createExchanges(server: Server, options: ExchangeOptions) {
   const pools = createPools(server.base, options.timeouts, options.createPool);
   return {
+    /** @throws the reason of the signal, if it is aborted */
     begin: (label: string, callerSignal?: AbortSignal): Exchange =>
       beginExchange({ server, pools, ...options }, label, callerSignal),
     destroy: () => pools.destroy(),
@@ -47,6 +48,7 @@ interface ExchangeDependencies extends ExchangeOptions {
 /** Disposing of an exchange stops its timer and closes the connection of a response that has not been read. */
 function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: AbortSignal | undefined) {
   const { server, pools, timeouts, network, clock, keys } = deps;
+  callerSignal?.throwIfAborted();
   const deadline = startDeadline(timeouts.totalTimeout, callerSignal, clock);
   let context: ErrorContext = { label, server, keys };
   let pool: Dispatcher | undefined;
@@ -107,16 +109,15 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
       response?.body.destroy();
       context = { label, server, keys };
       pool ??= pools.poolFor(await within(() => network.get()));
-      if (beforeSend !== undefined) await deadline.restartAfter(beforeSend);
-      try {
-        return await sendOnce(request);
-      } catch (error) {
-        await assertRefreshed(error);
+      for (let isRepeated = false; ; isRepeated = true) {
+        if (beforeSend !== undefined) await deadline.restartAfter(beforeSend);
+        try {
+          return await sendOnce(request);
+        } catch (error) {
+          if (isRepeated) throw explain(error);
+          await assertRefreshed(error);
+        }
       }
-      if (beforeSend !== undefined) await deadline.restartAfter(beforeSend);
-      return await sendOnce(request).catch((error: unknown) => {
-        throw explain(error);
-      });
     },
     [Symbol.dispose]() {
       response?.body.destroy();

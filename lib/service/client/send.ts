@@ -92,7 +92,6 @@ export function createSend(deps: SendDependencies) {
     request: DescribedRequest,
     { signal, path }: { readonly signal?: AbortSignal | undefined; readonly path?: string | undefined },
   ): Promise<Sent> {
-    signal?.throwIfAborted();
     const parts = { ...httpRequest(base, api, request, settings), ...(path !== undefined && { path }) };
     const page = requestedPage(api, request, new URL(`${base.origin}${parts.path}`));
     const sendWith = async ({ headers, query }: SentCredentials): Promise<Answer> => {

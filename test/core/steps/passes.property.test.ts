@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import type { JobService, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import type { Chain } from '../../../lib/core/steps/page-requests.ts';
+import type { Chain } from '../../../lib/core/slots/page-requests.ts';
 import { assertProved } from '../../../lib/core/steps/passes.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { pageReaderOf } from '../../../lib/service/formats/values/report-reader.ts';

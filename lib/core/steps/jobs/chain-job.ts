@@ -19,7 +19,7 @@ import {
   requestOf,
   type RequestLimits,
   withLimits,
-} from '../page-requests.ts';
+} from '../../slots/page-requests.ts';
 import { AnotherPass } from '../passes.ts';
 import { describePage } from '../../storage/keys.ts';
 import { epochMsOf, instantOf } from '../../timestamps.ts';

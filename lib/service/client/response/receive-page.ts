@@ -1,7 +1,11 @@
-/** Reads a response with the status of a page: it must prove that it is a complete page, and say what follows. */
+/**
+ * Requests a page and receives it. Its response must prove that it is a complete page, and say what follows. The body
+ * is decoded, counted, limited and checked as it streams. A whole page is never held in memory.
+ */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { asDocumentRoot, rootOfColumns } from '../../../core/document-root.ts';
-import type { Clock, FetchOptions, Received, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
+import type { Clock, FetchOptions, PageRequest, Received, ReceivedEnd, ReceivedPage } from '../../../core/ports.ts';
 import { evaluate, needsBody, partsOf, valuesOf } from '../../api/condition.ts';
 import type { Description } from '../../api/description.ts';
 import { kindOf } from '../../api/next/kinds.ts';
@@ -10,25 +14,81 @@ import { mediaTypesOf } from '../../api/page.ts';
 import { listPath } from '../../api/paths.ts';
 import { isSomething, type PathValue } from '../../api/response-facts.ts';
 import { documentValue, type PageContent } from '../../formats/format-check.ts';
-import { type CreatePageCheck, mayBeEmpty, showsEnd } from '../../formats/formats.ts';
+import { type CreatePageCheck, mayBeEmpty, type PageCheck, showsEnd } from '../../formats/formats.ts';
 import { containsKey, presentable } from '../../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from '../errors.ts';
-import type { Exchange, Response } from '../exchange.ts';
+import type { createExchanges, Exchange, Response } from '../exchange.ts';
+import type { Described, Send } from '../send.ts';
 import { asContractError, factsOf, type RequestedPage } from './facts.ts';
-import { excerptOfText, readBeginning } from './excerpt.ts';
-import { type CreateGunzip, isInGzip } from './gzip.ts';
+import { excerptOf, excerptOfText, maxExcerptBytes, readBeginning } from './excerpt.ts';
+import { type CreateGunzip, gunzip, gunzipFile, isInGzip } from './gzip.ts';
 import { missingList } from './missing-list.ts';
 import { pageHints } from './page-hints.ts';
-import type { Reaction } from './reaction.ts';
-import { readBody, type ResultFile } from './response-body.ts';
+import { type Reaction, reactionTo } from './reaction.ts';
 import {
   assertFraming,
   assertNoLateNext,
+  pageTooLarge,
   problemOfContentType,
   readContentType,
   readServiceTime,
   singleValue,
 } from './response-headers.ts';
+
+export interface PageDependencies {
+  readonly described: Described;
+  readonly exchanges: ReturnType<typeof createExchanges>;
+  readonly send: Send;
+  readonly clock: Clock;
+  readonly compression: boolean;
+  readonly reading: Pick<PageOptions, 'maxPageBytes' | 'createGunzip' | 'sleep'>;
+}
+
+/** Sends the request of a page, and receives the response: as a page, or as the end of the pages. */
+export async function fetchPage(
+  { described, exchanges, send, clock, compression, reading }: PageDependencies,
+  request: PageRequest,
+  options: FetchOptions,
+): Promise<Received> {
+  const createCheck = await described.pageCheck();
+  using exchange = exchanges.begin(request.label, options.signal);
+  const { response, reaction, facts, excerpt, page, errorOf } = await send(exchange, described, request, options);
+  const { context } = exchange;
+  const assertNoError = (...found: Parameters<typeof errorOf>) => {
+    const error = errorOf(...found);
+    if (error !== undefined) throw error;
+  };
+  if (reaction.kind === 'status' && request.job !== undefined) assertHasResult(context, response.statusCode);
+  assertNoError(reaction, facts, { excerpt });
+  if (reaction.kind === 'end') return receiveEnd(context, response, facts, page);
+  if (reaction.kind === 'gone') return receiveGone(response);
+  if (reaction.kind !== 'page') return await receiveEmptyPage(context, response, page, options);
+  const reactionToPage = (ofPage: PageFacts, quoted: () => string) => {
+    const found = asContractError(context, () => reactionTo(ofPage, described.api, clock.now));
+    if (found.kind !== 'page') assertNoError(found, ofPage, { excerpt: quoted() });
+    return found.kind;
+  };
+  return await receivePage(exchange, response, page, {
+    ...options,
+    ...reading,
+    compression,
+    createCheck,
+    reactionToPage,
+  });
+}
+
+/** @throws CursorRejectedError if the service does not have the result of the job, or no longer */
+function assertHasResult(context: ErrorContext, status: number): void {
+  if (status !== 404 && status !== 410) return;
+  const message = `${context.server.name} responded with ${status} for ${context.label}: the result of its report job is missing`;
+  throw failure(context, 'CursorRejectedError', message);
+}
+
+/** A file of the result of a job. */
+interface ResultFile {
+  /** How the file itself is compressed. */
+  readonly compression: 'gzip' | undefined;
+}
 
 export interface PageOptions extends Pick<FetchOptions, 'sink' | 'onNextCursor'> {
   readonly compression: boolean;
@@ -117,16 +177,84 @@ interface CheckedBody {
 /** The whole body, with what its format says. @throws ContractError if it is not complete */
 async function readChecked(exchange: Exchange, response: Response, { api, head, options }: CheckedBody) {
   const { context } = exchange;
-  const { sink, createGunzip, maxPageBytes, file } = options;
-  const { isGzip, mayBeBlank } = head;
   const check = options.createCheck((text) => presentable(text, context.keys, 150));
-  const reading = { sink, isGzip, createGunzip, maxPageBytes, check, mayBeBlank, file };
-  const body = await readBody(exchange, response, reading);
+  const body = await readBody(exchange, response, { head, check, options });
   // Only a length or chunks prove that a body without bytes is complete.
-  if (body.bytes === 0 && mayBeBlank) assertFraming(context, response.headers, false, maxPageBytes);
+  if (body.bytes === 0 && head.mayBeBlank) assertFraming(context, response.headers, false, options.maxPageBytes);
   const header = kindOf(api.next).header?.(api.next);
   assertNoLateNext(context, Object.keys(response.trailers), { header, isLast: head.next?.kind === 'last' });
   return body;
+}
+
+interface BodyOptions {
+  readonly head: PageHead;
+  /** Its problems quote names without the API key. undefined: the body is passed through unchecked. */
+  readonly check: PageCheck | undefined;
+  readonly options: PageOptions;
+}
+
+/** Passes the body to `sink`. Resolves once it has all of it, and it is complete. @throws errors of `sink` unchanged */
+async function readBody(
+  exchange: Exchange,
+  { body, headers }: Response,
+  { head: { isGzip, mayBeBlank }, check, options: { sink, createGunzip, maxPageBytes, file } }: BodyOptions,
+) {
+  const { context } = exchange;
+  /** Decoded. */
+  let bytes = 0;
+  /** As they were sent. */
+  let transferredBytes = 0;
+  let beginning: Uint8Array = new Uint8Array(0);
+  let end: { readonly content: PageContent | undefined } | undefined;
+  const assertSmallEnough = (count: number) => {
+    if (count > maxPageBytes) throw pageTooLarge(context, `more than ${maxPageBytes} bytes`, maxPageBytes);
+  };
+  const excerpt = () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys);
+  const invalid = (problem: string) => {
+    const isWhole = singleValue(headers['content-length']) === String(transferredBytes) && bytes <= maxExcerptBytes;
+    // The beginning identifies an error page in place of JSON or CSV. It says nothing about an error within XML.
+    const isMarkup = beginning.find((byte) => byte > 0x20) === 0x3c && check?.document.includes('XML') === false;
+    const shown = isMarkup ? excerptOf(beginning, isWhole, context.keys) : '';
+    const more = shown === '' ? '' : `. It begins with ${shown}`;
+    return contractError(context, `not a ${check?.document} (${problem})${more}`);
+  };
+
+  const received: AsyncIterator<Uint8Array, undefined> = body[Symbol.asyncIterator]();
+  const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
+    const result = await received.next().catch((error: unknown) => {
+      throw exchange.explain(error, transferredBytes);
+    });
+    if (result.done !== true) transferredBytes += result.value.length;
+    // A compressed body may be long without any content.
+    assertSmallEnough(transferredBytes);
+    return result;
+  };
+
+  async function* chunks(): AsyncGenerator<Uint8Array, void, void> {
+    // The headers of this page let the caller request the next one. Before undici reuses a connection, it waits one
+    // turn of the event loop to see whether the service has closed it. Work on this body in that turn would delay the
+    // request by milliseconds, page after page.
+    await nextTurn();
+    await nextTurn();
+    const decoded = isGzip ? gunzip(context, next, createGunzip) : { [Symbol.asyncIterator]: () => ({ next }) };
+    for await (const chunk of file?.compression === undefined ? decoded : gunzipFile(context, decoded)) {
+      bytes += chunk.length;
+      assertSmallEnough(bytes);
+      const missing = file === undefined ? maxExcerptBytes - beginning.length : 0;
+      if (missing > 0) beginning = Buffer.concat([beginning, chunk.subarray(0, missing)]);
+      const problem = await check?.push(chunk);
+      if (problem !== undefined) throw invalid(problem);
+      yield chunk;
+    }
+    const content = bytes === 0 && mayBeBlank ? undefined : await check?.end();
+    if (typeof content === 'string') throw invalid(content);
+    end = { content };
+  }
+
+  await sink(chunks());
+  // A sink may have read nothing, or another iteration.
+  if (end === undefined) throw new Error(`The body of ${context.label} was not read to its end`);
+  return { bytes, transferredBytes, excerpt, ...end };
 }
 
 /** The document root. It is stored with the page, so it must not contain the key. */
@@ -153,7 +281,7 @@ async function assertContentType(
 }
 
 /** Receives a page without content and without reports, such as one with status 204. The body is not read. */
-export async function receiveEmptyPage(
+async function receiveEmptyPage(
   context: ErrorContext,
   response: Response,
   page: RequestedPage,
@@ -179,12 +307,7 @@ export async function receiveEmptyPage(
 }
 
 /** Receives a response that says that the page before was the last one. @throws ContractError if it has a next page */
-export function receiveEnd(
-  context: ErrorContext,
-  { body }: Response,
-  facts: PageFacts,
-  { api }: RequestedPage,
-): ReceivedEnd {
+function receiveEnd(context: ErrorContext, { body }: Response, facts: PageFacts, { api }: RequestedPage): ReceivedEnd {
   body.destroy();
   const next = asContractError(context, () => kindOf(api.next).read(facts, api));
   if (next.kind !== 'last') throw contractError(context, 'it ends the pages, and names a next page');
@@ -192,7 +315,7 @@ export function receiveEnd(
 }
 
 /** Receives a response that says that the parent no longer exists. What is left of the body is not read. */
-export function receiveGone({ body, statusCode }: Response): ReceivedEnd {
+function receiveGone({ body, statusCode }: Response): ReceivedEnd {
   body.destroy();
   return { kind: 'end', reason: 'gone', status: statusCode };
 }

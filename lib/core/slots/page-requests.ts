@@ -5,13 +5,13 @@
  * transition. A long one is left to the Wait state (`export-page.ts`), where it costs no Lambda time.
  */
 
+import { createSlots } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { type Instant, type Invocation, refOf, type Run } from '../model.ts';
-import type { FetchOptions, PageRequest, Received, Runtime, StepDependencies } from '../ports.ts';
+import type { FetchOptions, PageRequest, Received, RequestRate, Runtime, StepDependencies } from '../ports.ts';
 import type { Parent } from '../parents/plan.ts';
 import { shownNumber, type Slice } from '../slices.ts';
-import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
-import { atRate, maxPlaceWaitMs } from '../slots/request-rate.ts';
+import { type HeldSlot, maxPlaceWaitMs } from './held-slot.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit' | 'rate'>;
 
@@ -37,10 +37,8 @@ export interface Backoff {
   until: number;
 }
 
-export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
+export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'>, Pick<Gate, 'slot'> {
   readonly backoff: Backoff;
-  /** Taken for each request. Absent: any number of pages may be requested at the same time. */
-  readonly slot?: HeldSlot | undefined;
 }
 
 export interface PageResponse {
@@ -49,8 +47,8 @@ export interface PageResponse {
   readonly waitedSeconds: number;
 }
 
+export type SendRequest<Options, Result> = (request: PageRequest, options: Options) => Promise<Result>;
 type PageOptions = FetchOptions & { readonly signal: AbortSignal };
-type Send<Request, Options, Result> = (request: Request, options: Options) => Promise<Result>;
 
 /**
  * Returns a function that fetches a page of the chain. It throws what `ReportService.fetch` throws, and what
@@ -74,21 +72,18 @@ export function pageFetcher(deps: PageRequestsDependencies, chain: Chain, limits
  * Sends requests of the chain as the settings and the service allow. The function throws what `send` throws;
  * ServiceThrottledError if a wait is too long for this invocation; NotYet if the request has to wait for its turn.
  *
- * A request needs a slot, and then the Retry-After of the run must have passed. The slot is returned before any wait,
- * and taken again when the request is repeated. That is after a Retry-After of at most `maxInlineWaitSeconds` that ends
- * before `retryAfterDeadline`. A Retry-After is recorded even if the request is cancelled meanwhile.
+ * A request passes the gate again when it is repeated. That is after a Retry-After of at most
+ * `maxInlineWaitSeconds` that ends before `retryAfterDeadline`. A Retry-After is recorded even if the request is
+ * cancelled meanwhile.
  */
 export function withLimits<Options extends { readonly signal: AbortSignal }, Result>(
   { definition, runtime, emit, rate }: PageRequestsDependencies,
   chain: Chain,
   { retryAfterDeadline, backoff, slot }: RequestLimits,
-  send: Send<PageRequest, Options, Result>,
+  send: SendRequest<Options, Result>,
 ) {
-  const { monotonicNow } = runtime;
-  // Innermost, so that the other requests of this process learn of a Retry-After before other processes do.
-  const sendAtRate = atRate(withBackoff(send, backoff, runtime), rate, retryAfterDeadline);
-  const sendLimited =
-    slot === undefined ? sendAtRate : withinSlot(sendAtRate, slot, rate === undefined ? 0 : maxPlaceWaitMs);
+  const runBackoff = backoffOfRun(backoff, runtime);
+  const sendLimited = throughGate(send, { slot, rate, backoff: runBackoff, waitUntil: retryAfterDeadline });
 
   return async (request: PageRequest, options: Options, page: number) => {
     let waitedSeconds = 0;
@@ -107,7 +102,7 @@ export function withLimits<Options extends { readonly signal: AbortSignal }, Res
   async function waitOrThrow(error: ExportError, seconds: number, page: number, signal: AbortSignal): Promise<void> {
     const waitMs = Math.max(1, seconds) * 1_000;
     const isShort = seconds <= definition.limits.maxInlineWaitSeconds;
-    const endsInTime = retryAfterDeadline !== undefined && monotonicNow() + waitMs <= retryAfterDeadline;
+    const endsInTime = retryAfterDeadline !== undefined && runtime.monotonicNow() + waitMs <= retryAfterDeadline;
     if (!isShort || !endsInTime) throw error;
     const { run, slice } = chain;
     emit({
@@ -120,6 +115,82 @@ export function withLimits<Options extends { readonly signal: AbortSignal }, Res
     });
     await runtime.sleep(waitMs, signal);
   }
+}
+
+interface Gate {
+  /** Taken for each request. Absent: any number of requests may be in progress at the same time. */
+  readonly slot?: HeldSlot | undefined;
+  /** Absent: any number of requests may be sent in a period. */
+  readonly rate?: RequestRate | undefined;
+  /** Absent: the caller sends one request at a time, and waits itself. */
+  readonly backoff?: RunBackoff | undefined;
+  /** The latest time to send a request that waits for its place in the rate, by the monotonic clock. */
+  readonly waitUntil?: number | undefined;
+}
+
+/**
+ * Sends each request, and each repetition of it, as everything that limits requests allows, in one order.
+ *
+ * At first, it waits until the request before it in the same slot is over, takes the slot, and is refused while a
+ * Retry-After of the run lasts. Then the client reads its credentials and opens a connection. Right before the request
+ * is sent, it takes a place in the rate, the lease of the slot must still cover it, the caller records it, and no other
+ * request may have received a Retry-After meanwhile.
+ *
+ * A Retry-After is made known to the other requests of this process first, then to other processes. Then the slot is
+ * returned: other exports can use it while this one waits for the service.
+ */
+export function throughGate<Options extends { readonly signal?: AbortSignal }, Result>(
+  send: SendRequest<Options, Result>,
+  { slot, rate, backoff, waitUntil }: Gate,
+): SendRequest<Options, Result> {
+  const turns = createSlots(1);
+  const noteRetryAfter = async (error: unknown): Promise<never> => {
+    const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
+    if (seconds !== undefined) {
+      backoff?.extend(seconds);
+      // The error of the service is the one to report.
+      await rate?.holdBack(seconds).catch(() => {});
+    }
+    throw error;
+  };
+  return async (request, options) => {
+    const { signal } = options;
+    const beforeSend = async (): Promise<void> => {
+      await rate?.take({ waitUntil, signal });
+      slot?.assertCovers(rate === undefined ? 0 : maxPlaceWaitMs);
+      await request.beforeSend?.();
+      backoff?.assertOver();
+    };
+    const endTurn = slot && (await turns.acquire(signal));
+    try {
+      await slot?.take(signal);
+      backoff?.assertOver();
+      return await send({ ...request, beforeSend }, options).catch(noteRetryAfter);
+    } catch (error) {
+      if (isExportError(error, 'ServiceThrottledError')) await slot?.release();
+      throw error;
+    } finally {
+      endTurn?.();
+    }
+  };
+}
+
+type RunBackoff = ReturnType<typeof backoffOfRun>;
+
+function backoffOfRun(backoff: Backoff, { monotonicNow }: Pick<Runtime, 'monotonicNow'>) {
+  return {
+    /** @throws ServiceThrottledError while a Retry-After lasts */
+    assertOver(): void {
+      const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
+      if (retryAfterSeconds <= 0) return;
+      const message = 'Report service sent a Retry-After for another page. It applies to every request of the run';
+      throw new ExportError('ServiceThrottledError', message, { retryAfterSeconds });
+    },
+    /** `Retry-After: 0` must not busy-loop. */
+    extend(seconds: number): void {
+      backoff.until = Math.max(backoff.until, monotonicNow() + Math.max(1, seconds) * 1_000);
+    },
+  };
 }
 
 /** The request of a page: the same for the whole chain, except for the cursor. The first page has none. */
@@ -136,36 +207,3 @@ export const requestOf = (
   cursor,
   label,
 });
-
-/**
- * Sends no request before the Retry-After of the run has passed, and records a new Retry-After at once, for the other
- * requests.
- */
-function withBackoff<Options, Result>(
-  send: Send<PageRequest, Options, Result>,
-  backoff: Backoff,
-  { monotonicNow }: Pick<Runtime, 'monotonicNow'>,
-): Send<PageRequest, Options, Result> {
-  const assertMaySend = (): void => {
-    const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
-    if (retryAfterSeconds <= 0) return;
-    const message = 'Report service sent a Retry-After for another page. It applies to every request of the run';
-    throw new ExportError('ServiceThrottledError', message, { retryAfterSeconds });
-  };
-  return async (request, options) => {
-    assertMaySend();
-    // Another request may receive a Retry-After while this one waits for its turn, or reads its credentials.
-    const beforeSend = async () => {
-      await request.beforeSend?.();
-      assertMaySend();
-    };
-    try {
-      return await send({ ...request, beforeSend }, options);
-    } catch (error) {
-      const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
-      // `Retry-After: 0` must not busy-loop.
-      if (seconds !== undefined) backoff.until = Math.max(backoff.until, monotonicNow() + Math.max(1, seconds) * 1_000);
-      throw error;
-    }
-  };
-}

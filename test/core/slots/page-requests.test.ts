@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
 import { discard } from '../../../lib/core/steps/upper-bound.ts';
-import { pageFetcher } from '../../../lib/core/steps/page-requests.ts';
+import { pageFetcher } from '../../../lib/core/slots/page-requests.ts';
 import { aPageIdentity, aRun } from '../../support/builders.ts';
 import { anExportBench, type BenchOptions } from '../../support/export/export-bench.ts';
 
