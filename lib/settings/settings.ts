@@ -29,7 +29,7 @@ import {
   wholeNumber,
   withoutProblems,
 } from '../core/schema/fields.ts';
-import { type Auth, findAuthProblems, needsSecret, sendOf } from '../service/api/auth/kinds.ts';
+import { type Auth, findAuthProblems, needsSecret, sendOf, tokenUrlOf } from '../service/api/auth/kinds.ts';
 import { sendSchema } from '../service/api/auth/send.ts';
 import {
   type Description,
@@ -350,8 +350,23 @@ export function findServiceProblems(service: GivenService, auth: Auth): readonly
     isUnused('rootElement', typeof format === 'string' && format !== 'xml', ` for pages in ${format}`),
     isUnused('apiKeySecret', !needsSecret({ auth }), ': api.auth is none'),
     isUnused('apiKeyEnv', !needsSecret({ auth }), ': api.auth is none'),
+    ...rulesOfHeaders(service, auth),
     ...(isDescribed ? [] : findAuthProblems(auth)).map(({ path, message }): Rule => [path, true, message]),
   ]);
+}
+
+/** Headers that requests have of `auth`, and of a login at the service. In another spelling, both would be sent. */
+function rulesOfHeaders({ headers = {}, api }: GivenService, auth: Auth): readonly Rule[] {
+  const ofLogin = 'headers' in auth && tokenUrlOf(auth) === undefined ? auth.headers : {};
+  const place = api === undefined ? '' : 'api.auth.';
+  const own = Object.entries({ send: sendOf(auth), headers: ofLogin }).flatMap(([field, each = {}]) =>
+    Object.keys(each).map((name) => ({ name, problem: `must not be set: ${place}${field} has ${name}, too` })),
+  );
+  return Object.keys(headers).flatMap((header) =>
+    own
+      .filter(({ name }) => name.toLowerCase() === header.toLowerCase())
+      .map(({ problem }): Rule => [['headers', header], true, problem]),
+  );
 }
 
 /** The problems of the description of an export beside the settings of its service. */

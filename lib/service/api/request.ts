@@ -36,6 +36,9 @@ const keyAdvice = 'a key belongs in auth: in its send, for a header, or if the v
 const likelyPlaceholder =
   /(?:\$\{|\{\{?)\s*(?:(?:since|until)(?:\s*-\s*1)?|\+?\s*parent(?:\.[^{}]*)?|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
+/** A placeholder of Jinja, and of many others. Its value would be sent in braces. */
+const doubledBraces = /\{\{\s*(\+?[A-Za-z][\w.-]*|poll:\/[^{}]+?)\s*\}\}/;
+
 /** Where a template stands: in a body, a value may be an object, and only a path has slashes. */
 interface TemplatePlace {
   readonly inBody?: boolean;
@@ -53,11 +56,14 @@ function findTemplateProblem(
   template: string,
   { inBody = false, inPath = false, own }: TemplatePlace,
 ): string | undefined {
+  const isFound = (name: string) =>
+    valuePattern.test(name) || own.test(name) || (/^\+(parent|job)$/.test(name) && inPath);
+  const [doubled, single = ''] = doubledBraces.exec(template) ?? [];
+  if (doubled !== undefined && isFound(single)) return `${doubled} is no placeholder. Write {${single}}`;
   const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{\+?[A-Za-z][\w.-]*\}$/.test(one));
   if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
   for (const name of placeholdersIn(template)) {
-    const isFound = valuePattern.test(name) || own.test(name) || (/^\+(parent|job)$/.test(name) && inPath);
-    if (isFound || (name === 'filter' && inBody && template === '{filter}')) continue;
+    if (isFound(name) || (name === 'filter' && inBody && template === '{filter}')) continue;
     return problemOfName(name);
   }
   return undefined;
