@@ -54,13 +54,13 @@ export default async function startEmulators(project: TestProject): Promise<() =
     }
   };
   const startAll = async () => {
-    // Building it takes as long as everything else here, beside which it is done.
+    // One is built, and one starts slowly: each takes as long as everything else here.
     const registry = startOptional('registry', startRegistry);
+    const fhirServer = startOptional('HAPI FHIR', startFhirServer);
     const python = await pythonEnvironment().catch(exitWithMessage);
     const miniStack = await startRequired(startMiniStack(python));
     const dynamoDbServers = await startOptional('DynamoDB Local', startDynamoDbLocal);
-    const fhirServers = await startOptional('HAPI FHIR', startFhirServer);
-    return { miniStack, dynamoDbServers, fhirServers, registries: await registry };
+    return { miniStack, dynamoDbServers, fhirServers: await fhirServer, registries: await registry };
   };
 
   try {
