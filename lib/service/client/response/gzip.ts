@@ -34,9 +34,47 @@ const trailerBytes = 8;
 const truncation = 'Z_BUF_ERROR';
 const continuation = 'ERR_TRAILING_JUNK_AFTER_STREAM_END';
 
+/** An error of the connection, in place of one of the decoder. */
+class Interruption extends Error {}
+
 /**
- * The decoded body. `next` reads the encoded one; its errors are thrown unchanged. Nothing is read before the first
- * chunk is asked for, and never much more than what was asked for.
+ * What the decoder makes of a body, which `next` reads. Nothing is read before the first chunk is asked for, and never
+ * much more than what was asked for. `hint` ends the error of a body that expands as only an attack does.
+ * @throws Interruption if `next` rejects
+ */
+async function* decode(
+  decoder: ReturnType<CreateGunzip>,
+  next: () => Promise<IteratorResult<Uint8Array>>,
+  hint = '',
+): AsyncGenerator<Uint8Array, void, void> {
+  // The decoder may fail after its last chunk has been read. Without a listener, that would end the process.
+  decoder.on('error', () => {});
+  const feed = async (): Promise<void> => {
+    for (;;) {
+      const { done, value } = await next().catch((cause: unknown) => {
+        throw new Interruption('The body was interrupted', { cause });
+      });
+      if (done === true) break;
+      if (!decoder.write(value)) await once(decoder, 'drain');
+    }
+    decoder.end();
+  };
+  let size = 0;
+  try {
+    feed().catch((error: Error) => decoder.destroy(error));
+    for await (const chunk of decoder as AsyncIterable<Uint8Array>) {
+      size += chunk.length;
+      if (isBomb(size, decoder.bytesWritten))
+        throw new Error(`it expands to more than ${maxRatio} times its size${hint}`);
+      yield chunk;
+    }
+  } finally {
+    decoder.destroy();
+  }
+}
+
+/**
+ * The decoded body. `next` reads the encoded one; its errors are thrown unchanged.
  * @throws ServiceUnavailableError if the body ends before the stream
  * @throws ContractError if the stream is damaged, is followed by anything, or expands as only an attack does
  */
@@ -45,41 +83,23 @@ export async function* gunzip(
   next: () => Promise<IteratorResult<Uint8Array>>,
   createGunzip: CreateGunzip = gunzipInThread,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const decoder = createGunzip();
-  // The decoder may fail after its last chunk has been read. Without a listener, that would end the process.
-  decoder.on('error', () => {});
   let trailer = Buffer.alloc(0);
-  let interruption: { readonly cause: unknown } | undefined;
-
-  async function feed(): Promise<void> {
-    for (;;) {
-      const { done, value } = await next().catch((cause: unknown) => {
-        interruption = { cause };
-        throw new Error('The body was interrupted');
-      });
-      if (done === true) break;
-      trailer = Buffer.concat([trailer, value.subarray(-trailerBytes)]).subarray(-trailerBytes);
-      if (!decoder.write(value)) await once(decoder, 'drain');
-    }
-    decoder.end();
-  }
-
+  const read = async () => {
+    const result = await next();
+    if (result.done !== true)
+      trailer = Buffer.concat([trailer, result.value.subarray(-trailerBytes)]).subarray(-trailerBytes);
+    return result;
+  };
   let crc = 0;
-  let size = 0;
   try {
-    feed().catch((error: Error) => decoder.destroy(error));
-    for await (const chunk of decoder as AsyncIterable<Uint8Array>) {
-      size += chunk.length;
-      assertNoBomb(size, decoder.bytesWritten, '. If its reports are alike, set compression to false');
+    for await (const chunk of decode(createGunzip(), read, '. If its reports are alike, set compression to false')) {
       crc = zlib.crc32(chunk, crc);
       yield chunk;
     }
     if (trailer.length < trailerBytes) throw Object.assign(new Error('unexpected end'), { code: truncation });
     if (trailer.readUInt32LE(0) !== crc) throw Object.assign(new Error(), { code: continuation });
   } catch (error) {
-    throw interruption === undefined ? decodingError(context, error) : interruption.cause;
-  } finally {
-    decoder.destroy();
+    throw error instanceof Interruption ? error.cause : decodingError(context, error);
   }
 }
 
@@ -111,43 +131,25 @@ export async function* gunzipFile(
 /** zlib compares the checksum of each member, and refuses what follows the last one, except for zeros. */
 async function* gunzipMembers(
   context: ErrorContext,
-  members: AsyncIterable<Uint8Array>,
+  members: AsyncGenerator<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
   const decoder = zlib.createGunzip({ chunkSize: 64 * 1024 });
-  decoder.on('error', () => {});
   let received = 0;
-  let interruption: { readonly cause: unknown } | undefined;
-  async function feed(): Promise<void> {
-    try {
-      for await (const chunk of members) {
-        received += chunk.length;
-        if (!decoder.write(chunk)) await once(decoder, 'drain');
-      }
-    } catch (cause) {
-      interruption = { cause };
-      throw new Error('The file was interrupted', { cause });
-    }
-    decoder.end();
-  }
-  let size = 0;
+  const read = async () => {
+    const result = await members.next();
+    if (result.done !== true) received += result.value.length;
+    return result;
+  };
   try {
-    feed().catch((error: Error) => decoder.destroy(error));
-    for await (const chunk of decoder as AsyncIterable<Uint8Array>) {
-      size += chunk.length;
-      assertNoBomb(size, decoder.bytesWritten);
-      yield chunk;
-    }
+    yield* decode(decoder, read);
     if (decoder.bytesWritten !== received) throw new Error('it continues after its end');
   } catch (error) {
-    if (interruption !== undefined) throw interruption.cause;
+    if (error instanceof Interruption) throw error.cause;
     throw contractError(context, `not a valid file in gzip (${(error as Error).message})`);
   } finally {
-    decoder.destroy();
+    // The body of the file may be in gzip, too. It is not waited for: it may stall.
+    members.return(undefined).catch(() => {});
   }
-}
-
-function assertNoBomb(size: number, compressed: number, hint = ''): void {
-  if (isBomb(size, compressed)) throw new Error(`it expands to more than ${maxRatio} times its size${hint}`);
 }
 
 /** A truncated body is retried for longer: a proxy may have closed the connection. */
