@@ -18,7 +18,7 @@
  * memory.
  */
 
-import { checkText, type CreateCheck, maxValueLength } from './format-check.ts';
+import { checkText, type CreateCheck, maxValueLength, type OnReport, type TextReader } from './format-check.ts';
 
 const quote = 0x22;
 const lineFeed = 0x0a;
@@ -60,6 +60,26 @@ export const createCsvCheck: CreateCheck = ({ reports, delimiter = ',' }) => {
   });
 };
 
+/** Reads the values in columns, whose names are in the first row. */
+export function csvReports(delimiter = ',', columns: readonly string[], onReport: OnReport): TextReader {
+  let places: readonly number[] | undefined;
+  let repeated: string | undefined;
+  const onRow = (row: readonly string[]): void => {
+    if (places !== undefined) return onReport(places.map((place) => textAt(row, place)));
+    repeated = columns.find((name) => row.indexOf(name) !== row.lastIndexOf(name));
+    places = columns.map((name) => row.indexOf(name));
+  };
+  const table = createTable(delimiter.charCodeAt(0), createTexts(onRow));
+  const orRepeated = (problem: string | undefined) =>
+    problem ?? (repeated === undefined ? undefined : `there are two columns ${repeated}`);
+  return { read: (text) => orRepeated(table.read(text)), end: () => orRepeated(table.end()) ?? {} };
+}
+
+const textAt = (row: readonly string[], place: number) => {
+  const text = row[place];
+  return text === undefined ? undefined : ({ type: 'string', text } as const);
+};
+
 /** The state after a character outside quoted text, in a row. */
 function stateAfter(character: number, separator: number): State {
   if (character === separator) return 'delimiter';
@@ -67,8 +87,41 @@ function stateAfter(character: number, separator: number): State {
   return character === quote ? 'quoted text' : 'text';
 }
 
-/** Reads rows character by character. Returned texts are problems. */
-function createTable(separator: number) {
+function problemBetween(state: State, next: State): string | undefined {
+  if (state === 'carriage return') return 'contains a carriage return without a line feed';
+  if (state === 'text' && next === 'quoted text') return 'contains a quote in a field without quotes';
+  if (state === 'quote in quoted text' && next === 'text') return 'contains text after the closing quote of a field';
+  return undefined;
+}
+
+/** Holds the texts of a row. */
+function createTexts(onRow: (row: readonly string[]) => void) {
+  let row: string[] = [];
+  let field = '';
+  const endField = (): void => {
+    row.push(field);
+    field = '';
+  };
+  return {
+    add(text: string): void {
+      field += text;
+    },
+    /** A character outside quoted text. Two quotes in quoted text are one. */
+    addCharacter(character: number, before: State, next: State): void {
+      if (next === 'delimiter') endField();
+      else if (next === 'text' || (next === 'quoted text' && before === 'quote in quoted text'))
+        field += String.fromCharCode(character);
+    },
+    endRow(): void {
+      endField();
+      onRow(row);
+      row = [];
+    },
+  };
+}
+
+/** Reads rows character by character. Returned texts are problems. Without `texts`, no field is held. */
+function createTable(separator: number, texts?: ReturnType<typeof createTexts>) {
   /** Where in the text that is being read the first row ends. */
   let firstRowEnd: number | undefined;
   let position = 0;
@@ -82,6 +135,7 @@ function createTable(separator: number) {
     if (columns === undefined) firstRowEnd = position;
     columns ??= fields;
     if (fields !== columns) return `has ${fields} fields, the first row ${columns}`;
+    texts?.endRow();
     rows += 1;
     fields = 1;
     state = 'row';
@@ -106,9 +160,9 @@ function createTable(separator: number) {
     if (isBlank || (isLineBreak && state === 'row')) return readBlankLine(character);
     if (character === lineFeed) return endLine();
     const next = stateAfter(character, separator);
-    if (state === 'carriage return') return 'contains a carriage return without a line feed';
-    if (state === 'text' && next === 'quoted text') return 'contains a quote in a field without quotes';
-    if (state === 'quote in quoted text' && next === 'text') return 'contains text after the closing quote of a field';
+    const problem = problemBetween(state, next);
+    if (problem !== undefined) return problem;
+    texts?.addCharacter(character, state, next);
     if (next === 'delimiter') fields += 1;
     state = next;
     return undefined;
@@ -116,8 +170,10 @@ function createTable(separator: number) {
   const read = (text: string): string | undefined => {
     for (position = 0; position < text.length; position += 1) {
       if (state === 'quoted text') {
-        position = text.indexOf('"', position);
-        if (position < 0) return undefined;
+        const end = text.indexOf('"', position);
+        texts?.add(text.slice(position, end < 0 ? undefined : end));
+        if (end < 0) return undefined;
+        position = end;
         state = 'quote in quoted text';
         continue;
       }

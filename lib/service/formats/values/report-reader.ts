@@ -47,7 +47,7 @@ async function textReader(page: PageSettings, paths: readonly string[], onReport
     case 'xml':
       return (await import('./xml-reports.ts')).xmlReports(reportsIn(page) ?? '/*/*', paths, onReport);
     case 'csv':
-      return (await import('./csv-reports.ts')).csvReports(page.delimiter, paths, onReport);
+      return (await import('../csv.ts')).csvReports(page.delimiter, paths, onReport);
     case 'zip':
     case 'bytes':
       throw new ExportError('ConfigurationError', 'Pages in zip or bytes have no reports that can be read');
