@@ -1,21 +1,24 @@
 /** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../core/errors.ts';
-import { type ExportState, emptyState, type Run } from '../core/model.ts';
+import { type ExportState, emptyState, type PageEntry, type Run } from '../core/model.ts';
 import { withSince } from '../core/parents/coverage.ts';
 import { isSkipped, type ParentOf, parentsOfRun } from '../core/parents/run-parents.ts';
 import type { PageRequest, ReportReader, StoreReader } from '../core/ports.ts';
 import { noProgress, type OpenSlice, type RunProgress } from '../core/run-progress.ts';
-import { numberOf, sliceCountOf, sliceOf } from '../core/slices.ts';
+import { numberOf, shownNumber, sliceCountOf, sliceOf } from '../core/slices.ts';
 import { definitionOfStart } from '../core/bounded-runs.ts';
 import { type BeginRunDependencies, readFacts } from '../core/steps/begin-run.ts';
 import { type Decision, decide } from '../core/start/decide.ts';
 import { readPlan } from '../core/steps/plan-parents.ts';
 import { parseStartInput } from '../core/start/start-input.ts';
-import { pageKey } from '../core/storage/keys.ts';
+import { identityAfter } from '../core/steps/page-pipeline.ts';
+import { type Chain, requestOf } from '../core/slots/page-requests.ts';
+import { sinceCovered } from '../core/steps/walk-slices.ts';
+import { describePage } from '../core/storage/keys.ts';
 import { type BoundableExport, findStarts, type RequestedStart } from './bounded-start.ts';
 
-/** `plan` of `--json`, and the next request. */
+/** `plan` of `--json`, and the requests of the run. */
 export type Plan = Awaited<ReturnType<typeof planRun>>;
 
 type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
@@ -52,32 +55,29 @@ export async function planRun(deps: PlanDependencies, requested: RequestedStart 
 
 type Accepted = Exclude<Decision, { readonly kind: 'skip' | 'refuse' }>;
 
-/** `abandons` is the unfinished run that a new run replaces. `begun` is a run that would begin. */
+/** `abandons` is the unfinished run that a new run replaces. */
 async function describeRun(deps: PlanDependencies, state: ExportState, decision: Accepted) {
   const planned = await withParents(deps, state, decision);
-  const { run } = planned;
-  if ('reason' in decision) {
-    // A new run has no pages.
-    const { next } = await findNextPage({ find: async () => undefined }, planned);
-    const { reason } = decision;
-    const abandons = state.active?.run ?? null;
-    return {
-      act: 'start',
-      reason,
-      run: null,
-      abandons,
-      ...(await place(planned, next)),
-      begun: run,
-      parentOf: planned.parentOf,
-    } as const;
-  }
-  const { next, unlogged } = await findNextPage(deps.store, planned);
-  const reason = reasonToResume(run, state, unlogged);
-  const about = { act: 'resume', reason, run: run.run, abandons: null } as const;
-  return { ...about, ...(await place(planned, next)), begun: undefined, parentOf: planned.parentOf };
+  const isNew = 'reason' in decision;
+  const about = isNew
+    ? ({ act: 'start', reason: decision.reason, run: null, abandons: state.active?.run ?? null } as const)
+    : ({ act: 'resume', reason: reasonToResume(state, planned), run: planned.run.run, abandons: null } as const);
+  const further = nextPages(deps.store, planned, isNew);
+  const { value: first } = await further.next();
+  const walk: PlannedWalk | undefined = first && { first, further, begun: isNew ? planned : undefined };
+  return { ...about, ...(await describeBounds(planned)), ...placeOf(first), walk };
 }
 
-interface PlannedRun {
+/** The requests of a planned run. */
+export interface PlannedWalk {
+  readonly first: NextPage;
+  /** The next pages of further chains. Undefined: nothing is requested of them. */
+  readonly further: AsyncIterator<NextPage, undefined> | undefined;
+  /** A run that would begin. Its bounds are proved, too. */
+  readonly begun: PlannedRun | undefined;
+}
+
+export interface PlannedRun {
   readonly run: Run;
   readonly progress: RunProgress;
   readonly parentOf: ParentOf;
@@ -103,8 +103,7 @@ async function withParents(
   return { run: planned, progress: noProgress(planned), parentOf };
 }
 
-/** The bounds of the run, and the page it requests next: null if all are stored and it only has to be published. */
-async function place({ run, progress: { counts }, parentOf }: PlannedRun, next: NextPage | undefined) {
+async function describeBounds({ run, progress: { counts }, parentOf }: PlannedRun) {
   const { since, until, bounded, slices, parents } = run;
   return {
     since,
@@ -119,12 +118,15 @@ async function place({ run, progress: { counts }, parentOf }: PlannedRun, next: 
           parallel: slices.parallel,
         }
       : null,
-    slice: next?.slice ?? null,
-    page: next?.page ?? null,
-    cursor: next?.cursor ?? null,
-    next,
   };
 }
+
+/** The page that the run requests next. null: all pages are stored, and the run only has to be published. */
+const placeOf = (next: NextPage | undefined) => ({
+  slice: next?.slice ?? null,
+  page: next?.page ?? null,
+  cursor: next?.cursor ?? null,
+});
 
 async function firstParents(parentOf: ParentOf): Promise<readonly string[]> {
   const first = await Promise.all([1, 2, 3].map((slice) => parentOf({ slice })));
@@ -133,57 +135,51 @@ async function firstParents(parentOf: ParentOf): Promise<readonly string[]> {
 
 const notPlanned = (act: 'skip' | 'refuse', reason: string) => ({ act, reason }) as const;
 
-function reasonToResume({ run }: Run, { active }: ExportState, unlogged: number): string {
+function reasonToResume({ active }: ExportState, { run: { run } }: PlannedRun): string {
   const failure = active?.lastFailure;
-  const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
-  const stored =
-    unlogged === 0 ? '' : `; pages after its log are stored already and only have to be logged: ${unlogged}`;
-  return `run ${run} ${ended} and is resumed${stored}`;
+  return `run ${run} ${failure === undefined ? 'was interrupted' : `failed (${failure.error})`} and is resumed`;
 }
 
-export interface NextPage extends PageRequest {
+interface NextPage extends PageRequest {
   readonly slice: number | undefined;
   readonly page: number;
 }
 
 /**
- * The page to request next, of the oldest slice that is not complete: the first one after the log that no earlier
- * attempt has stored; and how many pages before it are stored, but not logged.
+ * The next page of each chain that has one, the oldest first, without parents that the run skips. In a run that is
+ * resumed, it is the first one that no earlier attempt has stored.
  */
-async function findNextPage(
-  store: Pick<PlanDependencies['store'], 'find'>,
-  planned: PlannedRun,
-): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
-  const { run } = planned;
-  const { request, startedAt: begunAt } = run;
-  let unlogged = 0;
-  for await (const { slice: ref, last, parent } of walkedSlices(planned)) {
-    const { slice, until } = ref;
-    let page = last?.page ?? 0;
-    let cursor = last?.nextCursor ?? null;
-    while (page === 0 || cursor !== null) {
-      page += 1;
-      const stored = await store.find(pageKey(run, { ...ref, page }));
-      // If only the hash of its next cursor is stored, the page is requested again.
-      if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
-        const ofParent = { parent: parent?.id, parentAlso: parent?.also };
-        const since = parent?.since ?? ref.since;
-        const next = { request, since, until, begunAt, ...ofParent, cursor, label: `page ${page}`, slice, page };
-        return { next, unlogged };
-      }
-      cursor = stored.nextCursor;
-      unlogged += 1;
-    }
+async function* nextPages(
+  store: PlanDependencies['store'],
+  { run, progress, parentOf }: PlannedRun,
+  isNew: boolean,
+): AsyncGenerator<NextPage, undefined> {
+  for (const { slice, last } of unfinishedSlices(run, progress)) {
+    const parent = await parentOf(slice);
+    if (isSkipped(run, parent)) continue;
+    const chain = { run, slice: sinceCovered(slice, parent), parent };
+    const newest = isNew ? undefined : await newestStored(store, chain, last);
+    if (newest?.nextCursor === null) continue;
+    const { page, cursor } = identityAfter(chain, newest);
+    const label = describePage({ page, slice: shownNumber(run, slice), parent: parent?.id });
+    yield { ...requestOf(chain, { cursor, label }), slice: slice.slice, page };
   }
-  return { next: undefined, unlogged };
 }
 
-/** The unfinished slices with their parents, without those that the run skips. */
-async function* walkedSlices({ run, progress, parentOf }: PlannedRun) {
-  for (const each of unfinishedSlices(run, progress)) {
-    const parent = await parentOf(each.slice);
-    if (!isSkipped(run, parent)) yield { ...each, parent };
-  }
+type ChainEnd = Pick<PageEntry, 'page' | 'nextCursor'>;
+
+/** The last page of the chain that is logged, or stored after the log. */
+async function newestStored(
+  store: PlanDependencies['store'],
+  chain: Chain,
+  last: ChainEnd | undefined,
+): Promise<ChainEnd | undefined> {
+  if (last?.nextCursor === null) return last;
+  const { key, page } = identityAfter(chain, last);
+  const stored = await store.find(key);
+  // If only the hash of its next cursor is stored, the page is requested again.
+  if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) return last;
+  return await newestStored(store, chain, { page, nextCursor: stored.nextCursor });
 }
 
 function* unfinishedSlices(run: Run, { open, begun }: RunProgress): Generator<OpenSlice> {

@@ -1,6 +1,6 @@
 /** What `plan --request` finds out about an API. What it prints is in test/transcripts/described-api.txt. */
 
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, runInProcess } from '../support/process/command-line.ts';
@@ -60,7 +60,9 @@ describe('report-exporter plan --request', () => {
     const { stdout, ...planned } = await plan();
     expect(planned).toMatchObject({
       status: 0,
-      stderr: expect.stringContaining('no longer exists (status 404, when.gone): requesting the next one'),
+      stderr: expect.stringContaining(
+        'Page 1 of parent 1: the parent no longer exists (status 404, when.gone). Requesting the next one',
+      ),
     });
     expect(stdout.match(/GET .*/g)).toEqual([
       expect.stringContaining('/repos/a/c/issues'),
@@ -72,8 +74,24 @@ describe('report-exporter plan --request', () => {
     remove('a/b', 'a/c');
     expect(await plan()).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining('none of the first 2 parents exists (status 404, when.gone)'),
+      stderr: expect.stringContaining(
+        'each parent that was requested (2) that it no longer exists (status 404, when.gone)',
+      ),
     });
+  });
+
+  it('requests no page of a parent that the start skips', async () => {
+    await using server = await startApi(() => ({ events: [{}], paging: { next: null } }));
+    const request = { path: '/v1/events', query: { of: '{parent}', limit: '{size}' } };
+    const file = await aFile({ baseUrl: server.url, description: { ...api, request } });
+    const settings = JSON.parse(readFileSync(file, 'utf8')) as { exports: readonly object[] };
+    const exports = [{ ...settings.exports[0], parents: { values: ['a', 'b', 'c'] } }];
+    writeFileSync(file, JSON.stringify({ ...settings, exports }));
+    const words = ['plan', '--settings', file, '--request', '--skip-parent'];
+    expect(await runInProcess([...words, 'b'], env)).toMatchObject({ status: 0 });
+    expect(await runInProcess([...words, 'a'], env)).toMatchObject({ status: 0 });
+    const parents = server.requests.map(({ target }) => /of=(.)/.exec(target)?.[1]);
+    expect(parents).toEqual(['a', 'c', 'b', 'c']);
   });
 
   it('says that each page is requested twice, as by a run, if pages are counted without a total', async () => {

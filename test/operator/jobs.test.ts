@@ -3,8 +3,8 @@
 import { expect, it } from 'vitest';
 import { runHealthChecks } from '../../lib/operator/health-checks.ts';
 import { statusLines } from '../../lib/operator/output/status-table.ts';
-import { apiOfPlannedRequest, jobOfPlan, planJob } from '../../lib/operator/plan/job.ts';
-import { plannedRequest, requestPages } from '../../lib/operator/plan/requests.ts';
+import { apiOfPlannedRequest, findJob, planJob } from '../../lib/operator/plan/job.ts';
+import { plannedRequest, type Requested, requestPages } from '../../lib/operator/plan/requests.ts';
 import { planRun } from '../../lib/operator/plan-run.ts';
 import { readExport } from '../../lib/operator/run-view.ts';
 import type { ExportTarget, Target } from '../../lib/operator/target.ts';
@@ -54,32 +54,26 @@ it('a plan creates a job only if that is asked for, and says what it did', async
   await using jobs = await startJobs(vendor);
   const target = targetOf(jobs);
   const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
-  if (!('next' in plan) || plan.next === undefined) throw new Error('nothing is planned');
-  expect(apiOfPlannedRequest(jobs.api, plan.next).request.path).toBe('/api/v1/query/3493826/execute');
+  if (!('walk' in plan) || plan.walk === undefined) throw new Error('nothing is planned');
+  expect(apiOfPlannedRequest(jobs.api, plan.walk.first).request.path).toBe('/api/v1/query/3493826/execute');
   const said: string[] = [];
-  const options = { run: null, slice: 1, notify: (text: string) => said.push(text), runtime: jobs.bench.deps.runtime };
-  expect(await planJob(target, plan.next, { ...options, mayCreate: false })).toEqual({
-    kind: 'none',
+  const options = { notify: (text: string) => said.push(text), runtime: jobs.bench.deps.runtime };
+  expect(await planJob(target, plan.walk.first, {}, { ...options, mayCreate: false })).toEqual({
     notes: [expect.stringContaining('--create-job')],
   });
   expect(jobs.vendor.received).toEqual([]);
-  const job = await planJob(target, plan.next, { ...options, mayCreate: true });
+  const job = await planJob(target, plan.walk.first, {}, { ...options, mayCreate: true });
   expect(said).toEqual([
     'Report job 7f3a-1 was created',
     'Report job 7f3a-1: QUERY_STATE_EXECUTING, next poll in 30 s',
     'Report job 7f3a-1: QUERY_STATE_EXECUTING, next poll in 30 s',
   ]);
   expect(job.notes).toEqual([expect.stringContaining('report job 7f3a-1 was created')]);
-  if (job.kind === 'none') throw new Error('the job has no result');
-  const walk = {
-    run: undefined,
-    parentOf: async () => undefined,
-    notify: () => {},
-    runtime: systemRuntime,
-    toEnd: true,
-  };
-  const { pages } = await requestPages(target, job.request, {}, walk);
-  expect(pages.map(({ page }) => page.reports)).toEqual([5]);
+  if (job.id === undefined) throw new Error('the job has no result');
+  const walk = { first: { ...plan.walk.first, job: job.id }, further: undefined, begun: undefined };
+  const found: Requested = {};
+  await requestPages(target, walk, found, { notify: () => {}, runtime: systemRuntime, toEnd: true });
+  expect(found.pages?.map(({ reports }) => reports)).toEqual([5]);
 });
 
 it('a plan waits for its job for a minute at most, and says what it has seen', async () => {
@@ -91,11 +85,10 @@ it('a plan waits for its job for a minute at most, and says what it has seen', a
   };
   const target = targetOf(slow);
   const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
-  if (!('run' in plan) || plan.next === undefined) throw new Error('nothing is planned');
+  if (!('run' in plan) || plan.walk === undefined) throw new Error('nothing is planned');
   const [before, { runtime }] = [jobs.bench.slept.length, jobs.bench.deps];
-  const options = { run: plan.run, slice: 1, mayCreate: false, notify: () => {}, runtime };
-  expect(await planJob(target, plan.next, options)).toEqual({
-    kind: 'none',
+  const options = { mayCreate: false, notify: () => {}, runtime };
+  expect(await planJob(target, plan.walk.first, await findJob(target, plan.run, 1), options)).toEqual({
     notes: [
       expect.stringMatching(/^report job 7f3a-1 is not over: its status is QUERY_STATE_EXECUTING\. .* Run it again/),
     ],
@@ -107,18 +100,12 @@ it('a plan requests the result of the job that the run waits for', async () => {
   await using jobs = await startWaiting();
   const target = targetOf(jobs);
   const plan = await planRun({ ...target, runtime: jobs.bench.deps.runtime });
-  if (!('run' in plan) || plan.next === undefined) throw new Error('nothing is planned');
+  if (!('run' in plan) || plan.walk === undefined) throw new Error('nothing is planned');
   const { runtime } = jobs.bench.deps;
-  const job = await planJob(target, plan.next, {
-    run: plan.run,
-    slice: 1,
-    mayCreate: false,
-    notify: () => {},
-    runtime,
-  });
-  expect(job).toMatchObject({ kind: 'ready', request: { job: '7f3a-1' }, notes: [] });
-  const { job: id = '', isWaiting } = await jobOfPlan(target, plan.run, 1);
-  expect(plannedRequest(target.service, { ...plan.next, job: id }, isWaiting)).toMatchObject({
+  const known = await findJob(target, plan.run, 1);
+  const job = await planJob(target, plan.walk.first, known, { mayCreate: false, notify: () => {}, runtime });
+  expect(job).toMatchObject({ id: '7f3a-1', notes: [] });
+  expect(plannedRequest(target.service, { ...plan.walk.first, job: known.id }, known.isWaiting)).toMatchObject({
     method: 'GET',
     url: expect.stringMatching(/\/execution\/7f3a-1\/status$/),
   });

@@ -546,7 +546,7 @@ async function endWithoutPages(
 }
 
 /** The slice from where its parent is covered. */
-const sinceCovered = (slice: Slice, parent: Parent | undefined): Slice =>
+export const sinceCovered = (slice: Slice, parent: Parent | undefined): Slice =>
   parent?.since === undefined ? slice : { ...slice, since: parent.since };
 
 /** With several chains, each needs fewer pages in flight: the others use the time until its next page arrives. */

@@ -8,8 +8,8 @@ import { type Call, exitStatuses, openExport, print, runOnTarget } from '../cont
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
-import { type NextPage, type Plan, planRun } from '../plan-run.ts';
-import { jobOfPlan, planJob } from '../plan/job.ts';
+import { type Plan, planRun } from '../plan-run.ts';
+import { findJob, planJob } from '../plan/job.ts';
 import { notesOn } from '../plan/notes.ts';
 import {
   type PlannedRequest,
@@ -73,48 +73,28 @@ async function planExport(
   row: Row,
   { start, notify, runtime, options }: PlanOptions,
 ): Promise<void> {
-  const { request = false, toEnd = false } = options;
-  const { settings } = target;
+  const { definition, service, settings } = target;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await target.readSchedule();
-  if (target.definition.provedBy !== undefined) row.proof = 'twice';
-  const { next, begun, parentOf, ...plan } = {
-    next: undefined,
-    begun: undefined,
-    parentOf: async () => undefined,
-    ...(await planRun({ ...target, runtime }, start)),
-  };
-  const sent = next === undefined ? null : await firstRequest(target, next, runOf(plan));
-  Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
-  if (!(request || toEnd) || next === undefined) return;
-  const requesting = { notify, runtime, toEnd };
-  if (target.definition.job !== undefined) {
-    await requestResult(target, row, next, { ...requesting, mayCreate: options.createJob === true });
+  if (definition.provedBy !== undefined) row.proof = 'twice';
+  const { walk, ...plan } = { walk: undefined, ...(await planRun({ ...target, runtime }, start)) };
+  Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: null });
+  if (walk === undefined) return;
+  const { first } = walk;
+  const known = await findJob(target, 'run' in plan ? plan.run : null, first.slice ?? 1);
+  row.request = plannedRequest(service, { ...first, job: known.id }, known.isWaiting);
+  if (options.request !== true && options.toEnd !== true) return;
+  const requesting = { notify, runtime, toEnd: options.toEnd === true };
+  if (definition.job === undefined) {
+    row.notes = notesOn(target, row, await requestPages(target, walk, row, requesting));
     return;
   }
-  row.notes = notesOn(target, await requestPages(target, next, row, { run: begun, parentOf, ...requesting }));
-}
-
-const runOf = (plan: object = {}): string | null => ('run' in plan && typeof plan.run === 'string' ? plan.run : null);
-
-/** The request for the next page, or for the job that the run waits for. */
-async function firstRequest(target: ExportTarget, next: NextPage, run: string | null): Promise<PlannedRequest> {
-  const { job, isWaiting } = await jobOfPlan(target, run, next.slice ?? 1);
-  return plannedRequest(target.service, { ...next, ...(job !== undefined && { job }) }, isWaiting);
-}
-
-/** Requests the result of the report job. Its bounds are not proved: each proof would be a job. */
-async function requestResult(
-  target: ExportTarget,
-  row: Row,
-  next: NextPage,
-  { toEnd, mayCreate, ...requesting }: Pick<PlanOptions, 'notify' | 'runtime'> & Record<'toEnd' | 'mayCreate', boolean>,
-): Promise<void> {
-  const job = await planJob(target, next, { run: runOf(row.plan), slice: next.slice ?? 1, mayCreate, ...requesting });
+  const job = await planJob(target, first, known, { mayCreate: options.createJob === true, ...requesting });
   row.notes = job.notes;
-  if (job.kind === 'none') return;
-  const walk = { run: undefined, parentOf: async () => undefined, ...requesting, toEnd };
-  row.notes = [...job.notes, ...notesOn(target, await requestPages(target, job.request, row, walk))];
+  if (job.id === undefined) return;
+  // A proof of bounds, or the pages of another chain, would need further jobs.
+  const result = { first: { ...first, job: job.id }, further: undefined, begun: undefined };
+  row.notes = [...job.notes, ...notesOn(target, row, await requestPages(target, result, row, requesting))];
 }
 
 function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {

@@ -4,11 +4,12 @@ import { findDateProblem } from '../../core/bounded-runs.ts';
 import { isExportError } from '../../core/errors.ts';
 import type { RootCheck } from '../../core/document-root.ts';
 import type { Instant, Run } from '../../core/model.ts';
-import type { ParentOf } from '../../core/parents/run-parents.ts';
 import type { ReportService, Runtime } from '../../core/ports.ts';
 import { needsProofOfBounds, proveBounds } from '../../core/steps/upper-bound.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import { probePage } from '../../service/client/probe-service.ts';
 import { isOutage } from '../run-view.ts';
+import type { PlannedRun } from '../plan-run.ts';
 import type { ExportTarget } from '../target.ts';
 
 export interface BoundsProof {
@@ -20,16 +21,12 @@ export interface BoundsProof {
   readonly note?: string;
 }
 
-/** For how long a Retry-After is waited for. */
-const maxWaitSeconds = 60;
-
 interface ProofOptions {
   /** A digest of the reports of page 1. undefined: it has none, or its format has no digest. */
   readonly firstReports: string | undefined;
   readonly roots: RootCheck;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
-  readonly parentOf: ParentOf;
 }
 
 /**
@@ -39,8 +36,8 @@ interface ProofOptions {
 export async function planProof(
   { definition }: Pick<ExportTarget, 'definition'>,
   client: ReportService,
-  run: Run,
-  { firstReports, roots, notify, runtime, parentOf }: ProofOptions,
+  { run, parentOf }: PlannedRun,
+  { firstReports, roots, notify, runtime }: ProofOptions,
 ): Promise<BoundsProof | undefined> {
   const needsProof = needsProofOfBounds(run);
   const intervals = needsProof ? undefined : endsOf(run, definition.dates);
@@ -51,32 +48,23 @@ export async function planProof(
   let rejection: string | undefined;
   let hasFirstReports = false;
   const service: ReportService = {
-    async fetch(request, options) {
+    async fetch(request) {
       const isEmptyInterval = request.since === request.until;
-      const page = await client.fetch(request, options).catch((error: unknown) => {
+      const { received } = await probePage(client, request, roots, { notify, runtime }).catch((error: unknown) => {
         if (isEmptyInterval && isExportError(error, 'RequestRejectedError')) rejection = error.message;
         throw error;
       });
-      if (!isEmptyInterval || page.kind !== 'page') return page;
-      if (page.reports === 0 && page.nextCursor === null) quiet = 'accepted';
-      hasFirstReports ||= request.since !== run.since && page.reports !== 0 && page.reportsDigest === firstReports;
-      return page;
+      if (!isEmptyInterval || received.kind !== 'page') return received;
+      const { reports, nextCursor, reportsDigest } = received;
+      if (reports === 0 && nextCursor === null) quiet = 'accepted';
+      hasFirstReports ||= request.since !== run.since && reports !== 0 && reportsDigest === firstReports;
+      return received;
     },
   };
-  const limits = { ...definition.limits, maxInlineWaitSeconds: maxWaitSeconds };
-  const deps = {
-    definition: { ...definition, limits },
-    service,
-    runtime,
-    emit: ({ event, seconds }: { readonly event: string; readonly seconds?: unknown }) => {
-      if (event === 'service-asked-to-wait')
-        notify(`Waiting ${String(seconds)} s before an empty interval (Retry-After)`);
-    },
-  };
-  const retryAfterDeadline = runtime.monotonicNow() + maxWaitSeconds * 1_000;
+  const deps = { definition, service, runtime, emit: () => {} };
   const { signal } = new AbortController();
   try {
-    await proveBounds(deps, run, roots, { retryAfterDeadline, backoff: { until: 0 }, signal, intervals, parentOf });
+    await proveBounds(deps, run, roots, { backoff: { until: 0 }, signal, intervals, parentOf });
     return { quiet, rejection };
   } catch (error) {
     if (needsProof) throw error;

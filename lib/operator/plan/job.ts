@@ -1,7 +1,6 @@
 /** The report job of a planned run, for `plan --request`: the one that a run waits for, or one that is created now. */
 
 import { ExportError } from '../../core/errors.ts';
-import type { JobRecord } from '../../core/model.ts';
 import type { JobService, PageRequest, PolledJob, Runtime } from '../../core/ports.ts';
 import { toPrintable } from '../../core/sanitize.ts';
 import type { Description } from '../../service/api/description.ts';
@@ -18,41 +17,57 @@ export function apiOfPlannedRequest(api: Description, { job: id }: PageRequest, 
   return { ...api, request: request as Description['request'], next: { from: 'none' } };
 }
 
+/** The job that a run waits for; without an ID if there is none yet. */
+export interface KnownJob {
+  readonly id?: string | undefined;
+  /** Whether it is polled before its result is requested. */
+  readonly isWaiting?: boolean;
+}
+
+/** `run` is the one that the plan resumes; null: it begins one. */
+export async function findJob(
+  { definition, log }: Pick<ExportTarget, 'definition' | 'log'>,
+  run: string | null,
+  slice: number,
+): Promise<KnownJob> {
+  if (definition.job === undefined) return {};
+  const { content } = await log.job(definition.stateName, slice).read();
+  if (content?.run !== run || content.phase === 'failed') return {};
+  return { id: content.id, isWaiting: content.phase === 'waiting' };
+}
+
 interface JobOptions {
-  /** The run that the plan resumes; null: it begins one. */
-  readonly run: string | null;
-  readonly slice: number;
   readonly mayCreate: boolean;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
 }
 
-export type PlannedJob =
-  | { readonly kind: 'ready'; readonly request: PageRequest; readonly notes: readonly string[] }
-  /** Nothing more can be requested. */
-  | { readonly kind: 'none'; readonly notes: readonly string[] };
+interface PlannedJob {
+  /** The job whose result can be requested. Undefined: there is none. */
+  readonly id?: string;
+  readonly notes: readonly string[];
+}
 
 /** A plan waits no longer: the job of a run continues without it. */
 const maxWaitMs = 60_000;
 
 /** Waits for the job, briefly. @throws RequestRejectedError if it fails; the errors of its requests */
 export async function planJob(
-  { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
+  { definition, service }: Pick<ExportTarget, 'definition' | 'service'>,
   first: PageRequest,
-  { run, slice, mayCreate, notify, runtime }: JobOptions,
+  { id: known }: KnownJob,
+  { mayCreate, notify, runtime }: JobOptions,
 ): Promise<PlannedJob> {
-  const { content } = await log.job(definition.stateName, slice).read();
-  const known = knownJob(content, run);
   if (known === undefined && !mayCreate) {
     const note = 'a run creates a report job first. To create one now, and to request its result: --create-job';
-    return { kind: 'none', notes: [note] };
+    return { notes: [note] };
   }
   await using connection = await service.connect(notify);
   const { jobs } = connection;
   if (jobs === undefined) throw new Error('The description of the service has no job');
   const request = { ...first, label: 'the report job' };
   const created = known === undefined ? await jobs.create(request, {}) : { kind: 'known' as const, id: known };
-  if (created.kind === 'end') return { kind: 'none', notes: [`the parent is gone: status ${created.status}`] };
+  if (created.kind === 'end') return { notes: [`the parent is gone: status ${created.status}`] };
   const { id } = created;
   const shown = toPrintable(id);
   if (created.kind === 'created') notify(`Report job ${shown} was created`);
@@ -62,8 +77,8 @@ export async function planJob(
       : [];
   const polled = await pollBriefly(jobs, { ...request, job: id }, definition.job?.poll, { notify, runtime });
   const missing = polled && reasonWithoutResult(polled, created.kind);
-  if (missing !== undefined) return { kind: 'none', notes: [...notes, `report job ${shown} is ${missing}`] };
-  return { kind: 'ready', request: { ...first, job: polled?.resultId ?? id }, notes };
+  if (missing !== undefined) return { notes: [...notes, `report job ${shown} is ${missing}`] };
+  return { id: polled?.resultId ?? id, notes };
 }
 
 function reasonWithoutResult({ kind, status }: PolledJob, origin: 'known' | 'created'): string | undefined {
@@ -72,21 +87,6 @@ function reasonWithoutResult({ kind, status }: PolledJob, origin: 'known' | 'cre
   const found = `not over: its status is ${status}. A plan waits for a minute at most`;
   return origin === 'known' ? `${found}. Run it again later` : found;
 }
-
-/** The job that a run waits for: its ID, and whether it is polled before its result is requested. */
-export async function jobOfPlan(
-  { definition, log }: Pick<ExportTarget, 'definition' | 'log'>,
-  run: string | null,
-  slice: number,
-): Promise<{ readonly job?: string; readonly isWaiting?: boolean }> {
-  if (definition.job === undefined) return {};
-  const { content } = await log.job(definition.stateName, slice).read();
-  const job = knownJob(content, run);
-  return job === undefined ? {} : { job, isWaiting: content?.phase === 'waiting' };
-}
-
-const knownJob = (record: JobRecord | undefined, run: string | null): string | undefined =>
-  record?.run === run && record.phase !== 'failed' ? record.id : undefined;
 
 /** What the last poll says. */
 async function pollBriefly(

@@ -6,13 +6,15 @@ import { formOfNext, kindOf } from '../../service/api/next/kinds.ts';
 import { listPath } from '../../service/api/paths.ts';
 import { uses } from '../../service/api/request.ts';
 import type { ExportTarget } from '../target.ts';
-import type { SeenPage, SeenPages } from './requests.ts';
+import type { Checks, Requested, RequestedPage } from './requests.ts';
 
 export function notesOn(
   { definition, service: { api } }: Pick<ExportTarget, 'definition' | 'service'>,
-  seen: SeenPages,
+  { pages = [], walk }: Requested,
+  { proof, idProblem }: Checks,
 ): readonly string[] {
-  const [first] = seen.pages;
+  const [first, second] = pages;
+  const seen = [...pages, ...(walk?.last === undefined ? [] : [walk.last])];
   const isFiltered = selectsByTime(api);
   const notes: readonly (string | false | undefined)[] = [
     !isFiltered && 'no request has {since}: every run exports everything',
@@ -21,16 +23,17 @@ export function notesOn(
     isFiltered &&
       definition.dates.zone === undefined &&
       'dates.zone is not set: requests begin 12 hours earlier and end 14 hours later, and reports come twice. Slices and runs with an upper bound need it',
-    first?.page.reports === 0 &&
+    first?.reports === 0 &&
       `the first page has no reports${isFiltered ? ': try an earlier --since' : ', so its list and the next page were not seen'}`,
-    seen.idProblem,
+    idProblem,
     noteOnEnd(api, seen),
-    noteOnSamePage(seen.pages),
-    noteOnParameters(api, seen.pages),
+    second?.equalPages === 2 &&
+      'page 2 has the same reports as page 1: the service may ignore the cursor. Check next.to',
+    noteOnParameters(api, pages),
     noteOnFlag(seen),
-    seen.proof?.note,
+    proof?.note,
     noteOnColumns(api),
-    noteOnQuietNight(api, seen),
+    noteOnQuietNight(api, seen, proof),
   ];
   return notes.filter((note) => typeof note === 'string').map(toPrintable);
 }
@@ -39,14 +42,11 @@ export function notesOn(
 const selectsByTime = (api: Description): boolean =>
   hasSince(api) || selectingRequests(api).some((request) => uses(request, 'filter'));
 
-const noteOnSamePage = ([, second]: readonly SeenPage[]): string | false =>
-  second?.equalPages === 2 && 'page 2 has the same reports as page 1: the service may ignore the cursor. Check next.to';
-
 /** A URL of the next page without a filter leads to reports outside the period, unless its cursor has the filter. */
-function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]): string | undefined {
+function noteOnParameters(api: Description, [first, second]: readonly RequestedPage[]): string | undefined {
   if (formOfNext(api) !== 'url' || first === undefined || second === undefined) return undefined;
-  const sent = new URL(second.page.request.url).searchParams;
-  const missing = [...new URL(first.page.request.url).searchParams.keys()].filter((name) => !sent.has(name));
+  const sent = new URL(second.request.url).searchParams;
+  const missing = [...new URL(first.request.url).searchParams.keys()].filter((name) => !sent.has(name));
   if (missing.length === 0) return undefined;
   return (
     `the URL of page 2 lacks ${missing.join(', ')}, which page 1 was requested with. That is right if its cursor contains them. To see it, use a ` +
@@ -55,10 +55,10 @@ function noteOnParameters(api: Description, [first, second]: readonly SeenPage[]
 }
 
 /** A `next` that names a wrong place ends a run at its first page. */
-function noteOnEnd(api: Description, { pages, last }: SeenPages): string | undefined {
-  const [first] = pages;
-  const doubt = first?.hints.doubtfulEnd ?? last?.hints.doubtfulEnd;
-  if (doubt !== undefined || first?.page.next.cursor !== null || first.page.reports === 0) return doubt;
+function noteOnEnd(api: Description, seen: readonly RequestedPage[]): string | undefined {
+  const [first] = seen;
+  const doubt = seen.find(({ hints }) => hints.doubtfulEnd !== undefined)?.hints.doubtfulEnd;
+  if (doubt !== undefined || first?.next.cursor !== null || first.reports === 0) return doubt;
   const { next } = api;
   if (kindOf(next).sends === 'nothing') return undefined;
   const trial = selectsByTime(api) ? 'an earlier --since or a smaller size' : 'a smaller size';
@@ -70,10 +70,9 @@ function noteOnEnd(api: Description, { pages, last }: SeenPages): string | undef
 }
 
 /** Without `last`, a next page that is missing by mistake ends the run. */
-function noteOnFlag({ pages, last }: SeenPages): string | undefined {
-  const hints = [last, ...pages].map((seen) => seen?.hints);
-  const found = hints.find((each) => each?.flag !== undefined)?.flag;
-  if (hints.some((each) => each?.doubtfulEnd !== undefined)) return undefined;
+function noteOnFlag(seen: readonly RequestedPage[]): string | undefined {
+  const found = seen.findLast(({ hints }) => hints.flag !== undefined)?.hints.flag;
+  if (seen.some(({ hints }) => hints.doubtfulEnd !== undefined)) return undefined;
   if (found === undefined) return undefined;
   return (
     `the last page is recognized only by what it lacks, but ${found.at} looks like a flag. If it is, set last to ${JSON.stringify(found)}: ` +
@@ -89,11 +88,14 @@ const noteOnColumns = ({ page }: Description): string | false =>
   'any text counts as the first page of the first run, as one without rows: set page.columns to the first row';
 
 /** On a night without reports, the list may be missing. Nothing has to be said once such a page has been seen. */
-function noteOnQuietNight(api: Description, { pages, last, proof }: SeenPages): string | undefined {
+function noteOnQuietNight(
+  api: Description,
+  seen: readonly RequestedPage[],
+  proof: Checks['proof'],
+): string | undefined {
   const { page, when } = api;
   const list = listPath(page);
-  const wasSeen =
-    (proof?.quiet ?? 'not seen') !== 'not seen' || [...pages, last].some((each) => each?.page.reports === 0);
+  const wasSeen = (proof?.quiet ?? 'not seen') !== 'not seen' || seen.some(({ reports }) => reports === 0);
   if (list === undefined || when?.empty !== undefined || wasSeen) return undefined;
   if (proof?.rejection !== undefined)
     return `a page without reports was not seen, as an empty interval was rejected: ${proof.rejection}`;

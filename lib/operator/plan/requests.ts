@@ -1,14 +1,12 @@
 /** The next request of a planned run, for a person to read; and what the service responds to it. */
 
-import { createHash } from 'node:crypto';
 import { ExportError } from '../../core/errors.ts';
-import { createRootCheck, describeRoot, expectedRoot, type RootCheck } from '../../core/document-root.ts';
-import { addPage, type Run, type RunTotals, zeroTotals } from '../../core/model.ts';
-import type { ParentOf } from '../../core/parents/run-parents.ts';
-import type { PageHints, PageRequest, ReceivedPage, ReportService, RequestRate, Runtime } from '../../core/ports.ts';
+import { createRootCheck, describeRoot, expectedRoot } from '../../core/document-root.ts';
+import { addPage, type RunTotals, zeroTotals } from '../../core/model.ts';
+import type { PageRequest, ReceivedPage, RequestRate, Runtime } from '../../core/ports.ts';
 import { atRate, createRequestRate } from '../../core/slots/request-rate.ts';
 import { createMemoryRecord } from '../../core/slots/memory-record.ts';
-import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { capitalize, toPrintable, truncate } from '../../core/sanitize.ts';
 import { shownCredentials } from '../../service/api/auth/kinds.ts';
 import { httpRequest } from '../../service/client/request.ts';
 import type { Description } from '../../service/api/description.ts';
@@ -16,6 +14,7 @@ import { rateLimitOf } from '../../settings/settings.ts';
 import { placeOfNext } from '../../service/api/next/kinds.ts';
 import { probePage } from '../../service/client/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target.ts';
+import type { PlannedWalk } from '../plan-run.ts';
 import { apiOfPlannedRequest } from './job.ts';
 import { bytes, plural, totals } from '../output/format.ts';
 import { type BoundsProof, planProof } from './bounds.ts';
@@ -61,9 +60,11 @@ export interface Requested {
 
 export type RequestedPage = ReturnType<typeof requestedPage>;
 
+/** `equalPages`: how many consecutive pages have the same reports, up to and including this one. */
 function requestedPage(
   request: PlannedRequest,
-  { received, bytes: size }: { readonly received: ReceivedPage; readonly bytes: number },
+  { received, bytes: size }: Pick<PageContent, 'received' | 'bytes'>,
+  equalPages: number,
   { next, last }: Pick<Description, 'next' | 'last'>,
 ) {
   const { contentType, reports, serviceTime, nextCursor: cursor, documentRoot, documentRootText, timing } = received;
@@ -78,24 +79,13 @@ function requestedPage(
     latencyMs: timing.latencyMs,
     /** The place of the next page, its value (null on the last page), and how the last page is recognized. */
     next: { at: placeOfNext(next), cursor, last },
+    equalPages,
+    hints: received.hints(),
   };
 }
 
-/** One page may be the only one; the second shows that its cursor is accepted. */
-const shownPages = 2;
-
-/** A page, and what advice on its description depends on. */
-export interface SeenPage {
-  readonly page: RequestedPage;
-  readonly hints: PageHints;
-  /** How many consecutive pages have the same reports, up to and including this one. */
-  readonly equalPages: number;
-}
-
-export interface SeenPages {
-  /** The first two. */
-  readonly pages: readonly SeenPage[];
-  readonly last: SeenPage | undefined;
+/** What advice depends on, beside the pages. */
+export interface Checks {
   /** undefined: nothing was asked. */
   readonly proof: BoundsProof | undefined;
   /** Why `next.by` identifies no report. */
@@ -103,176 +93,163 @@ export interface SeenPages {
 }
 
 interface WalkOptions {
-  /** A new run: its bounds are proved, too. */
-  readonly run: Run | undefined;
-  readonly parentOf: ParentOf;
   readonly notify: (text: string) => void;
   readonly runtime: Runtime;
   readonly toEnd: boolean;
 }
 
 /**
- * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Then requests
- * empty intervals, as runs with an upper bound do. Stores nothing. `found` has what is known at any moment, and so also
- * after an error.
+ * Requests the first page and the one after it, which may be that of the next chain; with `toEnd`, all pages of the
+ * first chain. Then requests empty intervals, as runs with an upper bound do. Stores nothing. `found` has what is known
+ * at any moment, and so also after an error.
  * @throws as `probePage` and `planProof` do; RepeatedCursorError if a cursor comes again, or too many pages are equal
  */
 export async function requestPages(
   target: Pick<ExportTarget, 'name' | 'definition' | 'service' | 'log'>,
-  first: PageRequest,
+  { first, further, begun }: PlannedWalk,
   found: Requested,
-  { run, parentOf, notify, runtime, toEnd }: WalkOptions,
-): Promise<SeenPages> {
-  const { name, definition, service, log } = target;
+  options: WalkOptions,
+): Promise<Checks> {
+  const { definition, service, log } = target;
+  const { notify, runtime } = options;
   await using connection = await service.connect(notify);
   const client = { fetch: atRate(connection.fetch, rateOf(service, runtime)) };
   const roots = createRootCheck(expectedRoot(definition, await log.exportState(definition.name)));
-  const shown: RequestedPage[] = (found.pages = []);
-  const pages: SeenPage[] = [];
-  const assertAdvances = createRepetitionCheck();
-  const parents = followingParents(first, parentOf, notify);
-  const probe = async (asked: PageRequest) => {
+  const walk = new PageWalk(target, found, options);
+  const nextChain = async () => (await further?.next())?.value;
+  const nextAfterGone = createGoneCheck(nextChain, notify);
+  for (let asked: PageRequest | undefined = first; asked !== undefined;) {
     const request = (found.unanswered = plannedRequest(service, asked));
-    const keepsBody = definition.provedBy !== undefined && sum.pages === 0;
-    const probed = await probeBody(client, asked, roots, { runtime, notify, keepsBody });
+    const probing = { notify, runtime, keepsBody: walk.needsIds };
+    const { received, ...content } = await probePage(client, asked, roots, probing);
     found.unanswered = undefined;
-    return { asked, request, ...probed };
-  };
-  let last: SeenPage | undefined;
-  let newest: SeenPage | undefined;
-  let sum = zeroTotals;
-  let firstReports: string | undefined;
-  let idProblem: string | undefined;
-  let previous: Parameters<typeof countEqualPages>[1];
-  const requestAfter = async (asked: PageRequest, cursor: PageRequest['cursor']): Promise<PageRequest | undefined> => {
-    if (!toEnd && pages.length === shownPages) return undefined;
-    if (cursor !== null) return { ...asked, cursor, label: `page ${sum.pages + 1}` };
-    return toEnd ? undefined : await parents.next();
-  };
-  for (let next: PageRequest | undefined = first; next !== undefined;) {
-    const { asked, request, received, bytes: size, body, sha256 } = await probeExisting(next, probe, parents);
-    if (received.kind === 'end') {
-      found.end = { request, status: received.status };
-      last = newest;
-      if (toEnd) found.walk = { ...sum, last: newest?.page };
-      break;
+    if (received.kind === 'page') {
+      const next = await walk.add(request, { received, ...content });
+      asked = next === 'next chain' ? await nextChain() : next && { ...asked, ...next };
+    } else if (received.reason === 'gone') asked = await nextAfterGone(asked, received.status);
+    else {
+      walk.end(request, received.status);
+      asked = undefined;
     }
-    const page = requestedPage(request, { received, bytes: size }, service.api);
-    const compared = { ...received, sha256 };
-    const equalPages = countEqualPages(compared, previous);
-    const seen = (newest = { page, equalPages, hints: received.hints() });
-    const { cursor } = page.next;
-    // After the last page, the next request is that of another parent, whose reports may be equal.
-    previous = cursor === null ? undefined : { ...compared, equalPages };
-    sum = { pages: sum.pages + 1, ...addPage(sum, page) };
-    if (toEnd) found.walk = { ...sum, last: cursor === null ? page : undefined };
-    if (pages.length < shownPages) {
-      pages.push(seen);
-      shown.push(page);
-    } else notify(`${name}: page ${sum.pages} · ${contentText(page)}`);
-    if (sum.pages === 1 && page.reports !== 0) {
-      firstReports = received.reportsDigest;
-      idProblem = await findIdProblem(target, body);
-    }
-    if (cursor === null) last = seen;
-    else assertAdvances(sum.pages, seen);
-    next = await requestAfter(asked, cursor);
   }
-  const proof = run && (await planProof(target, client, run, { firstReports, roots, notify, runtime, parentOf }));
-  return { pages, last, proof, idProblem };
+  const { firstReports, idProblem } = walk;
+  const proof = begun && (await planProof(target, client, begun, { firstReports, roots, notify, runtime }));
+  return { proof, idProblem };
 }
 
-/** Probes a page. `sha256` and `body` are those of the last response, the one that is no longer waited for. */
-async function probeBody(
-  client: ReportService,
-  asked: PageRequest,
-  roots: RootCheck,
-  { keepsBody, ...waits }: Pick<WalkOptions, 'runtime' | 'notify'> & { readonly keepsBody: boolean },
-) {
-  let body: Uint8Array[] = [];
-  let digest = createHash('sha256');
-  const onBody = () => {
-    body = [];
-    digest = createHash('sha256');
-    return (chunk: Uint8Array) => {
-      digest.update(chunk);
-      if (keepsBody) body.push(chunk);
-    };
-  };
-  const probed = await probePage(client, asked, roots, { ...waits, onBody });
-  return { ...probed, body, sha256: digest.digest('hex') };
+/** One page may be the only one; the second shows that its cursor is accepted. */
+const shownPages = 2;
+
+interface PageContent {
+  readonly received: ReceivedPage;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly body: readonly Uint8Array[];
 }
 
-/** Probes a page, or if its parent is gone, that of the next parent. */
-async function probeExisting<Probed extends Awaited<ReturnType<typeof probePage>>>(
-  request: PageRequest,
-  probe: (request: PageRequest) => Promise<Probed>,
-  parents: ReturnType<typeof followingParents>,
-): Promise<Probed> {
-  const probed = await probe(request);
-  const { received } = probed;
-  if (received.kind !== 'end' || received.reason !== 'gone') return probed;
-  return await probeExisting(await parents.afterGone(request, received.status), probe, parents);
-}
+/** The pages that were received so far. */
+class PageWalk {
+  /** A digest of the reports of page 1, if it has some. */
+  firstReports: string | undefined;
+  idProblem: string | undefined;
+  readonly #target: Pick<ExportTarget, 'name' | 'definition' | 'service'>;
+  readonly #found: Requested;
+  readonly #pages: RequestedPage[];
+  readonly #options: WalkOptions;
+  readonly #cursors = new Set<string>();
+  #sum = zeroTotals;
+  /** The page before in the same chain. */
+  #previous: { readonly page: RequestedPage; readonly compared: Parameters<typeof countEqualPages>[1] } | undefined;
 
-/** The first requests of the parents after the first one. */
-function followingParents(first: PageRequest, parentOf: ParentOf, notify: WalkOptions['notify']) {
-  let slice = 1;
-  let gone = 0;
-  const next = async (): Promise<PageRequest | undefined> => {
-    if (first.cursor !== null || first.parent !== (await parentOf({ slice: 1 }))?.id) return undefined;
-    slice += 1;
-    const { id: parent, also: parentAlso, since = first.since } = (await parentOf({ slice })) ?? {};
-    return parent === undefined
-      ? undefined
-      : { ...first, parent, parentAlso, since, label: `page 1 of parent ${slice}` };
-  };
-  return {
-    next,
-    /** @throws RequestRejectedError if no other parent is left, or as many are gone as stop a run */
-    async afterGone({ label }: PageRequest, status: number): Promise<PageRequest> {
-      gone += 1;
-      const following = gone < firstParents ? await next() : undefined;
-      const all = gone === 1 ? `the parent of ${label} no longer exists` : `none of the first ${gone} parents exists`;
-      if (following === undefined) throw goneError(all, status);
-      notify(`The parent of ${label} no longer exists (status ${status}, when.gone): requesting the next one`);
-      return following;
-    },
-  };
-}
+  constructor(target: Pick<ExportTarget, 'name' | 'definition' | 'service'>, found: Requested, options: WalkOptions) {
+    this.#target = target;
+    this.#found = found;
+    this.#pages = found.pages = [];
+    this.#options = options;
+  }
 
-/** Why nothing is known of an API whose `parents` are all gone. */
-const goneError = (parents: string, status: number): ExportError =>
-  new ExportError(
-    'RequestRejectedError',
-    `Report service says that ${parents} (status ${status}, when.gone). A run continues with the other parents. ` +
-      'If they do exist, correct the request of the export, or when.gone',
-  );
+  /** Whether the next page is compared with `next.by`. */
+  get needsIds(): boolean {
+    return this.#target.definition.provedBy !== undefined && this.#sum.pages === 0;
+  }
 
-/** The rate of the service, as if no other process sent requests. */
-function rateOf({ settings }: Pick<DeployedService, 'settings'>, runtime: Runtime): RequestRate | undefined {
-  const limit = rateLimitOf(settings);
-  return limit && createRequestRate({ record: createMemoryRecord(), limit, runtime });
-}
+  /** Resolves to what is requested next. Undefined: nothing. */
+  async add(
+    request: PlannedRequest,
+    { received, sha256, body, bytes: size }: PageContent,
+  ): Promise<Pick<PageRequest, 'cursor' | 'label'> | 'next chain' | undefined> {
+    const { toEnd } = this.#options;
+    const compared = { ...received, sha256 };
+    const equalPages = countEqualPages(compared, this.#previous?.compared);
+    const page = requestedPage(request, { received, bytes: size }, equalPages, this.#target.service.api);
+    const { cursor } = page.next;
+    this.#previous = cursor === null ? undefined : { page, compared: { ...compared, equalPages } };
+    this.#sum = { pages: this.#sum.pages + 1, ...addPage(this.#sum, page) };
+    if (toEnd) this.#found.walk = { ...this.#sum, last: cursor === null ? page : undefined };
+    this.#show(page);
+    if (this.#sum.pages === 1 && page.reports !== 0) {
+      this.firstReports = received.reportsDigest;
+      this.idProblem = await findIdProblem(this.#target, body);
+    }
+    if (cursor !== null) this.#assertAdvances(cursor, equalPages);
+    if (!toEnd && this.#pages.length === shownPages) return undefined;
+    if (cursor !== null) return { cursor, label: `page ${this.#sum.pages + 1}` };
+    return toEnd ? undefined : 'next chain';
+  }
 
-/** Throws if a walk does not come forward: a person waits for its end. */
-function createRepetitionCheck(): (page: number, seen: SeenPage) => void {
-  const cursors = new Set<string>();
-  const repetition = (message: string) => new ExportError('RepeatedCursorError', message);
-  return (page, { page: { next }, equalPages }) => {
-    const { cursor } = next;
-    if (cursor === null) return;
-    if (cursors.has(cursor)) {
+  /** The response to the newest cursor says that there is no further page. */
+  end(request: PlannedRequest, status: number): void {
+    this.#found.end = { request, status };
+    if (this.#options.toEnd) this.#found.walk = { ...this.#sum, last: this.#previous?.page };
+  }
+
+  #show(page: RequestedPage): void {
+    if (this.#pages.length < shownPages) this.#pages.push(page);
+    else this.#options.notify(`${this.#target.name}: page ${this.#sum.pages} · ${contentText(page)}`);
+  }
+
+  /** A person waits for the end of the walk. @throws RepeatedCursorError if it does not come forward */
+  #assertAdvances(cursor: string, equalPages: number): void {
+    const { pages: page } = this.#sum;
+    if (this.#cursors.has(cursor)) {
       const shown = truncate(toPrintable(cursor), 100);
       throw repetition(`Page ${page} has a cursor that an earlier page had: ${shown}. Check next.at and next.to`);
     }
-    cursors.add(cursor);
+    this.#cursors.add(cursor);
     if (equalPages < maxEqualPages) return;
     throw repetition(
       `Pages ${page - maxEqualPages + 1} to ${page} have the same reports, although each has another cursor: the service seems to ignore ` +
         'the cursor that it is sent. Check next.to',
     );
+  }
+}
+
+const repetition = (message: string): ExportError => new ExportError('RepeatedCursorError', message);
+
+/** The request after a parent that is gone: that of the next one. */
+function createGoneCheck(nextChain: () => Promise<PageRequest | undefined>, notify: WalkOptions['notify']) {
+  let gone = 0;
+  /** @throws RequestRejectedError if no other parent is left, or as many are gone as stop a run */
+  return async ({ label }: PageRequest, status: number): Promise<PageRequest> => {
+    gone += 1;
+    const next = gone < firstParents ? await nextChain() : undefined;
+    const reason = `(status ${status}, when.gone)`;
+    if (next === undefined) {
+      throw new ExportError(
+        'RequestRejectedError',
+        `Report service says of each parent that was requested (${gone}) that it no longer exists ${reason}. A run continues with the other ` +
+          'parents. If they do exist, correct the request of the export, or when.gone',
+      );
+    }
+    notify(`${capitalize(label)}: the parent no longer exists ${reason}. Requesting the next one`);
+    return next;
   };
+}
+
+/** The rate of the service, as if no other process sent requests. */
+function rateOf({ settings }: Pick<DeployedService, 'settings'>, runtime: Runtime): RequestRate | undefined {
+  const limit = rateLimitOf(settings);
+  return limit && createRequestRate({ record: createMemoryRecord(), limit, runtime });
 }
 
 /** Indented, as the details of a plan. */

@@ -1,5 +1,6 @@
 /** Asks the service for pages and throws them away: whether an export could run from here, and what it would find. */
 
+import { createHash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { createRootCheck, expectedRoot, type RootCheck } from '../../core/document-root.ts';
 import { ExportError, isExportError } from '../../core/errors.ts';
@@ -71,8 +72,8 @@ const maxWaitSeconds = 60;
 interface Waits {
   readonly runtime: Pick<Runtime, 'sleep'>;
   readonly notify: (text: string) => void;
-  /** Called for each response, and what it returns with each chunk of the body, whose bytes are not kept. */
-  readonly onBody?: (() => (chunk: Uint8Array) => void) | undefined;
+  /** Whether the bytes of the body are kept. */
+  readonly keepsBody?: boolean;
 }
 
 /**
@@ -84,11 +85,11 @@ export async function probePage(
   service: ReportService,
   request: PageRequest,
   roots: RootCheck,
-  { runtime, notify, onBody }: Waits,
+  { runtime, notify, keepsBody = false }: Waits,
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      return await requestPage(service, request, roots, onBody?.());
+      return await requestPage(service, request, roots, keepsBody);
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
@@ -100,12 +101,7 @@ export async function probePage(
   }
 }
 
-async function requestPage(
-  service: ReportService,
-  request: PageRequest,
-  roots: RootCheck,
-  onChunk: ((chunk: Uint8Array) => void) | undefined,
-) {
+async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, keepsBody: boolean) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
@@ -114,15 +110,18 @@ async function requestPage(
   }, timeoutMs);
   try {
     let bytes = 0;
-    const count = async (body: AsyncIterable<Uint8Array>) => {
-      for await (const chunk of body) {
+    const digest = createHash('sha256');
+    const body: Uint8Array[] = [];
+    const sink = async (chunks: AsyncIterable<Uint8Array>) => {
+      for await (const chunk of chunks) {
         bytes += chunk.length;
-        onChunk?.(chunk);
+        digest.update(chunk);
+        if (keepsBody) body.push(chunk);
       }
     };
-    const received = await service.fetch(request, { sink: count, signal: timeout.signal });
+    const received = await service.fetch(request, { sink, signal: timeout.signal });
     if (received.kind === 'page') roots.assertProbe(request.label, received);
-    return { received, bytes };
+    return { received, bytes, sha256: digest.digest('hex'), body };
   } finally {
     clearTimeout(timer);
   }

@@ -107,7 +107,7 @@ describe('the chain of a parent', () => {
     await run(['a', 'b']);
     const { reportReader, runtime } = bench.deps;
     const target = { ...asExportTarget(bench), runtime, loadReportReader: async () => reportReader };
-    expect(await planRun(target)).toMatchObject({ next: { parent: 'a', since: initial } });
+    expect(await planRun(target)).toMatchObject({ walk: { first: { parent: 'a', since: initial } } });
   });
 
   it('begins where the parent was covered before it was skipped', async () => {

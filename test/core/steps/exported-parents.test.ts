@@ -487,7 +487,7 @@ describe('the plan of a start', () => {
       parentRun: { export: 'repos', run },
       parents: ['a', 'b', 'c'],
       slices: { count: 4 },
-      next: { parent: 'a', page: 1 },
+      walk: { first: { parent: 'a', page: 1 } },
     });
     expect(partsIn(bench)).toEqual([]);
   });
@@ -502,9 +502,12 @@ describe('the plan of a start', () => {
     await publish(repos('a', 'b', 'c'));
     const { runtime } = bench.deps;
     const target = { ...asExportTarget(bench), runtime, loadReportReader: async () => reportReader };
-    expect(await planRun(target, { skipParent: ['a'] })).toMatchObject({ act: 'start', next: { parent: 'b' } });
+    expect(await planRun(target, { skipParent: ['a'] })).toMatchObject({
+      act: 'start',
+      walk: { first: { parent: 'b' } },
+    });
     failed(await bench.start());
-    expect(await planRun(target)).toMatchObject({ act: 'resume', next: { parent: 'b' } });
+    expect(await planRun(target)).toMatchObject({ act: 'resume', walk: { first: { parent: 'b' } } });
     expect(await planRun(target, { skipParent: ['b'] })).toMatchObject({ act: 'resume', page: null });
   });
 });

@@ -157,7 +157,7 @@ describe('a run of an export with parents', () => {
     expect(planned).toMatchObject({
       act: 'resume',
       slice: 2,
-      next: { parent: 'closed' },
+      walk: { first: { parent: 'closed' } },
       slices: { lengthSeconds: null },
     });
     recover();
