@@ -8,9 +8,11 @@
 
 import { stateNameOfRun } from '../../bounded-runs.ts';
 import { ExportError, isExportError, type ErrorName } from '../../errors.ts';
-import { type EndEntry, type Instant, type JobRecord, type JobRules, type PageEntry, refOf } from '../../model.ts';
+import { type JobRecord, type PageEntry, refOf } from '../../model.ts';
 import type { JobService, PageRequest, SharedRecord, StepDependencies, Versioned } from '../../ports.ts';
 import { numberOf, shownNumber } from '../../slices.ts';
+import { describePage } from '../../storage/keys.ts';
+import { epochMsOf, instantOf } from '../../timestamps.ts';
 import { ownedRun } from '../export-state.ts';
 import {
   type Chain,
@@ -21,17 +23,15 @@ import {
   withLimits,
 } from '../../slots/page-requests.ts';
 import { AnotherPass } from '../passes.ts';
-import { describePage } from '../../storage/keys.ts';
-import { epochMsOf, instantOf } from '../../timestamps.ts';
-import { afterPoll, type JobFacts, nextStep } from './decide.ts';
+import { afterCreation, type JobDecision, type JobFacts, nextStep, type NoResult } from './decide.ts';
 
 type JobDependencies = PageRequestsDependencies & Pick<StepDependencies, 'log'>;
 
 interface JobLimits extends RequestLimits {
   readonly execution: string;
-  readonly signal: AbortSignal;
-  /** Aborts what is in flight if the process is interrupted, and `signal` also if the run stops. */
+  /** Aborts what is in flight if the process is interrupted. `signal` does that, too, and also if the run stops. */
   readonly interruption: AbortSignal | undefined;
+  readonly signal: AbortSignal;
 }
 
 /** The chain cannot go on before this time. Other chains of the run can. */
@@ -43,15 +43,18 @@ export class Parked extends Error {
   }
 }
 
-/** The chain ends without a page. */
-export interface NoResult extends Pick<EndEntry, 'kind' | 'reason' | 'status'> {
-  readonly kind: 'end';
-  /** As `ReadyJob`. Null: no job was created. */
-  readonly asOf: Instant | null;
-}
-
 /** Another process has replaced the record: it is about to create the job, or to poll it. */
 const contentionMs = 10_000;
+
+/** The job that a chain needs, and what it takes to get it. */
+interface NeededJob {
+  readonly deps: JobDependencies;
+  readonly chain: Chain;
+  readonly limits: JobLimits;
+  readonly jobs: JobService;
+  readonly record: SharedRecord<JobRecord>;
+  readonly facts: () => JobFacts;
+}
 
 /**
  * The job of the chain once it has a result, or why there is none.
@@ -64,11 +67,32 @@ export async function chainJob(
   last: PageEntry | undefined,
   limits: JobLimits,
 ): Promise<ReadyJob | NoResult> {
-  const rules = deps.definition.job;
-  const { jobs } = deps.service;
-  if (rules === undefined || jobs === undefined) throw new Error('The description of the service has no job');
-  const step = new JobStep(deps, chain, limits, { rules, jobs });
-  return await step.take(last);
+  const needed = neededJob(deps, chain, limits);
+  const { record, facts, jobs } = needed;
+  let read = await record.read();
+  let next = nextStep(read.content, facts());
+  for (;;) {
+    // Another job has other reports than the pages so far.
+    const isOther = last !== undefined && !['ready', 'wait', 'poll'].includes(next.kind);
+    if (isOther || next.kind === 'startOver') throw startOver(chain);
+    if ('record' in next && next.record !== read.content) read = await write(needed, read, next.record);
+    switch (next.kind) {
+      case 'create':
+        [read, next] = await create(needed, read, next.unanswered);
+        break;
+      case 'poll':
+        next = nextStep(read.content, facts(), await send(needed, jobs.poll, { job: next.id }));
+        break;
+      case 'wait':
+        throw parked(needed, next.record, epochMsOf(next.until));
+      case 'ready':
+        return next.job;
+      case 'end':
+        return next;
+      case 'fail':
+        throw new ExportError('RequestRejectedError', next.message);
+    }
+  }
 }
 
 /**
@@ -85,7 +109,7 @@ export async function afterRefusal(
   if (!isExportError(error)) throw error;
   if (error.parkSeconds !== undefined) throw new Parked(runtime.now() + error.parkSeconds * 1_000);
   if (error.name !== 'CursorRejectedError') throw error;
-  const record = recordOf({ log }, chain);
+  const record = recordOf(log, chain);
   const read = await record.read();
   const { content } = read;
   const { attempt = 1 } = chain.slice;
@@ -101,177 +125,62 @@ export async function afterRefusal(
   throw new Parked(pollAt);
 }
 
-const recordOf = ({ log }: Pick<StepDependencies, 'log'>, { run, slice }: Chain): SharedRecord<JobRecord> =>
+const recordOf = (log: StepDependencies['log'], { run, slice }: Chain): SharedRecord<JobRecord> =>
   log.job(stateNameOfRun(run), numberOf(slice));
 
-class JobStep {
-  readonly #deps: JobDependencies;
-  readonly #chain: Chain;
-  readonly #limits: JobLimits;
-  readonly #rules: JobRules;
-  readonly #jobs: JobService;
-  readonly #record: SharedRecord<JobRecord>;
-
-  constructor(
-    deps: JobDependencies,
-    chain: Chain,
-    limits: JobLimits,
-    { rules, jobs }: { readonly rules: JobRules; readonly jobs: JobService },
-  ) {
-    this.#deps = deps;
-    this.#chain = chain;
-    this.#limits = limits;
-    this.#rules = rules;
-    this.#jobs = jobs;
-    this.#record = recordOf(deps, chain);
-  }
-
-  async take(last: PageEntry | undefined): Promise<ReadyJob | NoResult> {
-    const read = await this.#record.read();
-    const step = nextStep(read.content, this.#facts());
-    if (last !== undefined && step.kind !== 'ready' && step.kind !== 'wait' && step.kind !== 'poll')
-      throw this.#startOver();
-    switch (step.kind) {
-      case 'wait':
-        throw this.#park(epochMsOf(step.until), read.content);
-      case 'fail':
-        throw new ExportError('RequestRejectedError', step.message);
-      case 'ready':
-        // A pass that keeps the job of the pass before has no record of its own yet.
-        if (step.record !== read.content) await this.#write(read, step.record);
-        return readyJob(step.record, step.id);
-      case 'poll':
-        return await this.#poll(read, step.record, { id: step.id, isWalked: last !== undefined });
-      case 'create':
-        return await this.#create(read, step.unanswered);
-    }
-  }
-
-  async #poll(
-    read: Versioned<JobRecord>,
-    before: JobRecord,
-    { id, isWalked }: { readonly id: string; readonly isWalked: boolean },
-  ): Promise<ReadyJob | NoResult> {
-    const polled = await this.#send(this.#jobs.poll, { job: id });
-    const after = afterPoll(before, polled, this.#facts());
-    if (isWalked && after.kind !== 'ready' && after.kind !== 'wait') throw this.#startOver();
-    switch (after.kind) {
-      case 'startOver':
-        throw this.#startOver();
-      case 'create':
-        return await this.#create(read, 0);
-      case 'empty':
-        return { kind: 'end', reason: 'empty', status: null, asOf: before.asOf };
-      case 'ready':
-        await this.#write(read, after.record);
-        return readyJob(after.record, id);
-      case 'fail':
-        await this.#write(read, after.record);
-        throw new ExportError('RequestRejectedError', after.record.failure ?? '');
-      case 'wait':
-        await this.#write(read, after.record);
-        throw this.#park(epochMsOf(after.record.pollAt ?? after.record.createdAt), after.record);
-    }
-  }
-
-  /** Writes the record right before each request: waits for a slot, the rate or a Retry-After may take minutes. */
-  async #create(read: Versioned<JobRecord>, unanswered: number): Promise<ReadyJob | NoResult> {
-    const { run, slice } = this.#chain;
-    const { log, definition, runtime } = this.#deps;
-    const { execution, interruption } = this.#limits;
-    const common = { run: run.run, attempt: slice.attempt ?? 1, execution, asOf: run.startedAt };
-    let newest = read;
-    let createdAt = instantOf(runtime.now());
-    const beforeSend = async (): Promise<void> => {
-      ownedRun(await log.exportState(definition.stateName), execution, definition.name, run.run);
-      createdAt = instantOf(runtime.now());
-      newest = await this.#write(newest, { ...common, createdAt, phase: 'creating', unanswered: unanswered + 1 });
-    };
-    const sendOnce: JobService['create'] = async (request, { signal }) => {
-      let isSent = false;
-      const markSent = async (): Promise<void> => {
-        isSent = false;
-        await request.beforeSend?.();
-        signal?.throwIfAborted();
-        isSent = true;
-      };
-      try {
-        // Once it is sent, the service may create a job. So the end of the run does not abort it then.
-        return await this.#jobs.create({ ...request, beforeSend: markSent }, { signal: interruption });
-      } catch (error) {
-        const isRecorded = newest !== read && newest.content?.phase === 'creating';
-        if (isRecorded && (!isSent || isNotCreated(error))) {
-          const content = { ...common, createdAt, phase: 'notCreated', unanswered } as const;
-          newest = (await this.#record.replace(newest, content)) ?? newest;
-        }
-        throw error;
-      }
-    };
-    const created = await this.#send(sendOnce, { beforeSend });
-    if (created.kind === 'end') return { ...created, asOf: null };
-    const { id, serviceTime } = created;
-    const asOf = serviceTime === null ? run.startedAt : earlier(serviceTime, run.startedAt);
-    const record = { ...common, createdAt, id, asOf, unanswered: 0, status: 'created', statusSince: createdAt };
-    const { poll } = this.#rules;
-    if (poll === undefined) {
-      await this.#write(newest, { ...record, phase: 'done' });
-      return { id, asOf };
-    }
-    const pollAt = runtime.now() + poll.everyMs;
-    await this.#write(newest, { ...record, phase: 'waiting', pollAt: instantOf(pollAt) });
-    throw this.#park(pollAt, { ...record, phase: 'waiting' });
-  }
-
-  async #send<Result>(
-    send: (...args: Parameters<JobService['poll']>) => Promise<Result>,
-    more: Pick<PageRequest, 'job' | 'beforeSend'>,
-  ): Promise<Result> {
-    const { run, slice, parent } = this.#chain;
-    const label = `the report job of ${describePage({ page: 1, slice: shownNumber(run, slice), parent: parent?.id })} of run ${run.run}`;
-    const request = { ...requestOf(this.#chain, { cursor: null, label }), ...more };
-    const { result } = await withLimits(this.#deps, this.#chain, this.#limits, send)(request, this.#limits, 1);
-    return result;
-  }
-
-  /** @throws Parked if another process has replaced the record */
-  async #write(read: Versioned<JobRecord>, content: JobRecord): Promise<Versioned<JobRecord>> {
-    const written = await this.#record.replace(read, content);
-    if (written === undefined) throw new Parked(this.#deps.runtime.now() + contentionMs);
-    return written;
-  }
-
-  #park(until: number, record: JobRecord | undefined): Parked {
-    const { run, slice } = this.#chain;
-    const seconds = Math.max(0, Math.ceil((until - this.#deps.runtime.now()) / 1_000));
-    const { id, status, statusSince } = record ?? {};
-    this.#deps.emit({
-      event: 'waiting-for-job',
-      ...refOf(run),
-      slice: shownNumber(run, slice),
-      job: id,
-      status,
-      statusSince,
-      seconds,
-    });
-    return new Parked(until);
-  }
-
-  #startOver(): ExportError {
-    const { run } = this.#chain;
-    const message = `The service does not know the report job of run ${run.run} any more, or its result. Another one is needed`;
-    return new ExportError('CursorRejectedError', message);
-  }
-
-  #facts(): JobFacts {
-    const { run, slice } = this.#chain;
-    const { execution } = this.#limits;
-    return { run: run.run, attempt: slice.attempt ?? 1, execution, rules: this.#rules, now: this.#deps.runtime.now() };
-  }
+function neededJob(deps: JobDependencies, chain: Chain, limits: JobLimits): NeededJob {
+  const { definition, service, log, runtime } = deps;
+  const rules = definition.job;
+  const { jobs } = service;
+  if (rules === undefined || jobs === undefined) throw new Error('The description of the service has no job');
+  const { run, slice } = chain;
+  const pass = { run: run.run, attempt: slice.attempt ?? 1, execution: limits.execution, rules };
+  return { deps, chain, limits, jobs, record: recordOf(log, chain), facts: () => ({ ...pass, now: runtime.now() }) };
 }
 
-const earlier = (one: Instant, other: Instant): Instant => (epochMsOf(one) < epochMsOf(other) ? one : other);
-
-const readyJob = ({ asOf, resultId }: JobRecord, id: string): ReadyJob => ({ id: resultId ?? id, asOf });
+/** Creates a job. Resolves to the newest record, and to what follows. */
+async function create(
+  needed: NeededJob,
+  read: Versioned<JobRecord>,
+  unanswered: number,
+): Promise<[Versioned<JobRecord>, JobDecision]> {
+  const { deps, chain, limits, jobs, record, facts } = needed;
+  const { run } = chain;
+  let newest = read;
+  /** The record of a request that may have created a job. */
+  const announced = () => (newest !== read && newest.content?.phase === 'creating' ? newest.content : undefined);
+  /** Right before each request: waits for a slot, the rate or a Retry-After may take minutes. */
+  const beforeSend = async (): Promise<void> => {
+    const { log, definition } = deps;
+    ownedRun(await log.exportState(definition.stateName), limits.execution, definition.name, run.run);
+    const { rules: _, now, ...pass } = facts();
+    const times = { createdAt: instantOf(now), asOf: run.startedAt };
+    newest = await write(needed, newest, { ...pass, ...times, phase: 'creating', unanswered: unanswered + 1 });
+  };
+  const sendOnce: JobService['create'] = async (request, { signal }) => {
+    let isSent = false;
+    const beforeSending = async (): Promise<void> => {
+      isSent = false;
+      await request.beforeSend?.();
+      signal?.throwIfAborted();
+      isSent = true;
+    };
+    try {
+      // Once it is sent, the service may create a job. So the end of the run does not abort it then.
+      return await jobs.create({ ...request, beforeSend: beforeSending }, { signal: limits.interruption });
+    } catch (error) {
+      const content = announced();
+      if (content !== undefined && (!isSent || isNotCreated(error)))
+        newest = (await record.replace(newest, { ...content, phase: 'notCreated', unanswered })) ?? newest;
+      throw error;
+    }
+  };
+  const created = await send(needed, sendOnce, { beforeSend });
+  if (created.kind === 'end') return [newest, { ...created, asOf: null }];
+  const content = announced();
+  if (content === undefined) throw new Error('A report job was created before it was recorded');
+  return [newest, afterCreation(content, created, facts())];
+}
 
 /** Errors after which the service has certainly created no job. */
 const withoutJob: ReadonlySet<string> = new Set<ErrorName>([
@@ -281,3 +190,39 @@ const withoutJob: ReadonlySet<string> = new Set<ErrorName>([
   'ServiceUnreachableError',
 ]);
 const isNotCreated = (error: unknown): boolean => isExportError(error) && withoutJob.has(error.name);
+
+async function send<Result>(
+  { deps, chain, limits }: NeededJob,
+  action: (...args: Parameters<JobService['poll']>) => Promise<Result>,
+  more: Pick<PageRequest, 'job' | 'beforeSend'>,
+): Promise<Result> {
+  const { run, slice, parent } = chain;
+  const label = `the report job of ${describePage({ page: 1, slice: shownNumber(run, slice), parent: parent?.id })} of run ${run.run}`;
+  const request = { ...requestOf(chain, { cursor: null, label }), ...more };
+  const { result } = await withLimits(deps, chain, limits, action)(request, limits, 1);
+  return result;
+}
+
+/** @throws Parked if another process has replaced the record */
+async function write(
+  { deps, record }: NeededJob,
+  read: Versioned<JobRecord>,
+  content: JobRecord,
+): Promise<Versioned<JobRecord>> {
+  const written = await record.replace(read, content);
+  if (written === undefined) throw new Parked(deps.runtime.now() + contentionMs);
+  return written;
+}
+
+function parked({ deps, chain }: NeededJob, { id, status, statusSince }: JobRecord, until: number): Parked {
+  const { run, slice } = chain;
+  const seconds = Math.max(0, Math.ceil((until - deps.runtime.now()) / 1_000));
+  const about = { ...refOf(run), slice: shownNumber(run, slice), job: id };
+  deps.emit({ event: 'waiting-for-job', ...about, status, statusSince, seconds });
+  return new Parked(until);
+}
+
+function startOver({ run }: Chain): ExportError {
+  const message = `The service does not know the report job of run ${run.run} any more, or its result. Another one is needed`;
+  return new ExportError('CursorRejectedError', message);
+}

@@ -1,12 +1,13 @@
 /**
- * Decides what happens to the job of a chain: a function of its record and of what the newest poll says.
+ * Decides what happens to the job of a chain: a function of its record and of what the newest response says.
  *
  * The record is written before each request that creates a job. So a process that ends at any moment leaves at most one
  * job without a use.
  */
 
-import type { Instant, JobRecord, JobRules } from '../../model.ts';
-import type { PolledJob } from '../../ports.ts';
+import type { EndEntry, Instant, JobRecord, JobRules } from '../../model.ts';
+import type { CreatedJob, PolledJob } from '../../ports.ts';
+import type { ReadyJob } from '../../slots/page-requests.ts';
 import { epochMsOf, instantOf } from '../../timestamps.ts';
 
 /** How long the process that sends the request is waited for: its job may exist, although no ID is recorded. */
@@ -18,56 +19,50 @@ const maxPollWaitMs = 3_600_000;
 /** A service may not know its own job for a moment. */
 const unknownMs = 300_000;
 
+/** The pass of a chain that needs a job, and the execution that walks it. */
 export interface JobFacts extends Pick<JobRecord, 'run' | 'attempt' | 'execution'> {
   readonly rules: JobRules;
   readonly now: number;
 }
 
+/** The chain ends without a page. */
+export interface NoResult extends Pick<EndEntry, 'kind' | 'reason' | 'status'> {
+  readonly kind: 'end';
+  /** As `ReadyJob`. Null: no job was created. */
+  readonly asOf: Instant | null;
+}
+
+/** A record in a decision is written before it is carried out, unless it is the one that was read. */
 export type JobDecision =
   | { readonly kind: 'create'; readonly unanswered: number }
-  | { readonly kind: 'poll'; readonly record: JobRecord; readonly id: string }
-  | { readonly kind: 'wait'; readonly until: Instant }
-  | { readonly kind: 'ready'; readonly record: JobRecord; readonly id: string }
-  | { readonly kind: 'fail'; readonly message: string };
+  | { readonly kind: 'poll'; readonly id: string }
+  | { readonly kind: 'wait'; readonly record: JobRecord; readonly until: Instant }
+  | { readonly kind: 'ready'; readonly record: JobRecord; readonly job: ReadyJob }
+  | { readonly kind: 'fail'; readonly record: JobRecord; readonly message: string }
+  | { readonly kind: 'startOver' }
+  | NoResult;
 
-/** The next step for the job of a pass. `recorded` may be that of an earlier pass. */
-export function nextStep(recorded: JobRecord | undefined, facts: JobFacts): JobDecision {
+/** The next step for the job of a pass. `recorded` may be that of an earlier pass. `polled`: what a poll has said. */
+export function nextStep(recorded: JobRecord | undefined, facts: JobFacts, polled?: PolledJob): JobDecision {
   const record = recorded && recordOfPass(recorded, facts);
   if (record === undefined) return { kind: 'create', unanswered: 0 };
-  const { id = '', pollAt, unanswered } = record;
-  switch (record.phase) {
+  if (polled !== undefined) return afterPoll(record, polled, facts);
+  const { phase, id = '', pollAt, unanswered, failure: message = '' } = record;
+  switch (phase) {
     case 'notCreated':
       return { kind: 'create', unanswered };
     case 'creating':
       return afterRequest(record, facts);
     case 'waiting':
       return pollAt !== undefined && isAhead(epochMsOf(pollAt), facts.now, maxPollWaitMs)
-        ? { kind: 'wait', until: pollAt }
-        : { kind: 'poll', record, id };
+        ? { kind: 'wait', record, until: pollAt }
+        : { kind: 'poll', id };
     case 'done':
-      return { kind: 'ready', record, id };
+      return ready(record);
     case 'failed':
-      return record.execution === facts.execution
-        ? { kind: 'fail', message: record.failure ?? '' }
-        : { kind: 'poll', record, id };
+      return record.execution === facts.execution ? { kind: 'fail', record, message } : { kind: 'poll', id };
   }
 }
-
-/** Whether a recorded time is still to come. One that is farther ahead than `maxMs` was written by a wrong clock. */
-const isAhead = (time: number, now: number, maxMs: number): boolean => now < time && time <= now + maxMs;
-
-/** The request that creates the job had no response, or another process is sending it. */
-function afterRequest({ createdAt, unanswered, execution }: JobRecord, facts: JobFacts): JobDecision {
-  const until = epochMsOf(createdAt) + creationMs;
-  // The clock that wrote it may have been fast by up to `creationMs`.
-  if (isAhead(until, facts.now, 2 * creationMs)) return { kind: 'wait', until: instantOf(until) };
-  if (unanswered < maxUnanswered) return { kind: 'create', unanswered };
-  return execution === facts.execution ? { kind: 'fail', message: noAnswer } : { kind: 'create', unanswered: 0 };
-}
-
-const noAnswer =
-  `${maxUnanswered} requests to create a report job had no response, and each may have created one. ` +
-  'The run stops here. The next start tries again';
 
 /** The record, if it is of this pass, or if the pass before leaves its job to it. */
 function recordOfPass(record: JobRecord, { run, attempt, execution }: JobFacts): JobRecord | undefined {
@@ -77,32 +72,63 @@ function recordOfPass(record: JobRecord, { run, attempt, execution }: JobFacts):
   return isKept ? { ...record, run, attempt, isKept: undefined, wasMissing: undefined } : undefined;
 }
 
-export type AfterPoll =
-  | { readonly kind: 'wait' | 'ready' | 'fail'; readonly record: JobRecord }
-  /** The record stays: the end of the chain, its next pass or the next job is recorded. */
-  | { readonly kind: 'empty' | 'create' | 'startOver' };
+/** Whether a recorded time is still to come. One that is farther ahead than `maxMs` was written by a wrong clock. */
+const isAhead = (time: number, now: number, maxMs: number): boolean => now < time && time <= now + maxMs;
 
-/** Decides what follows from a poll. A job that was given up before is waited for only if that was too soon. */
-export function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts): AfterPoll {
-  const { everyMs = 0, withinMs = 0 } = facts.rules.poll ?? {};
+/** The request that creates the job had no response, or another process is sending it. */
+function afterRequest(record: JobRecord, { execution, now }: JobFacts): JobDecision {
+  const { createdAt, unanswered } = record;
+  const until = epochMsOf(createdAt) + creationMs;
+  // The clock that wrote it may have been fast by up to `creationMs`.
+  if (isAhead(until, now, 2 * creationMs)) return { kind: 'wait', record, until: instantOf(until) };
+  if (unanswered < maxUnanswered) return { kind: 'create', unanswered };
+  return record.execution === execution
+    ? { kind: 'fail', record, message: noAnswer }
+    : { kind: 'create', unanswered: 0 };
+}
+
+const noAnswer =
+  `${maxUnanswered} requests to create a report job had no response, and each may have created one. ` +
+  'The run stops here. The next start tries again';
+
+/** `announced` is the record from before the request. */
+export function afterCreation(
+  announced: JobRecord,
+  { id, serviceTime }: CreatedJob,
+  { rules: { poll }, now }: JobFacts,
+): JobDecision {
+  const { createdAt, asOf } = announced;
+  const isEarlier = serviceTime !== null && epochMsOf(serviceTime) < epochMsOf(asOf);
+  const record = {
+    ...announced,
+    id,
+    asOf: isEarlier ? serviceTime : asOf,
+    unanswered: 0,
+    status: 'created',
+    statusSince: createdAt,
+  };
+  return poll === undefined ? ready({ ...record, phase: 'done' }) : pollLater(record, now + poll.everyMs);
+}
+
+function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts): JobDecision {
+  const { rules, now } = facts;
+  const { everyMs = 0, withinMs = 0 } = rules.poll ?? {};
   const record = recordOfPoll(before, polled, facts);
-  const ageMs = facts.now - epochMsOf(record.createdAt);
-  if (polled.kind === 'done') return { kind: 'ready', record: { ...record, phase: 'done', resultId: polled.resultId } };
-  if (polled.kind === 'empty') return { kind: 'empty' };
-  // The clock that gave the job up may have been wrong.
-  const isTooSoon = polled.kind === 'waiting' && ageMs < withinMs;
-  if (before.phase === 'failed' && !isTooSoon) return { kind: 'create' };
-  if (polled.kind === 'failed') return giveUp(record, `is over without a result: its status is ${polled.status}`);
-  if (polled.kind === 'unknown' && ageMs >= unknownMs) return { kind: 'startOver' };
-  if (ageMs >= withinMs) {
-    const minutes = Math.floor(ageMs / 60_000);
-    return giveUp(
-      record,
-      `has the status ${polled.status} ${minutes} minutes after it was created (api.job.poll.within)`,
-    );
-  }
-  const pollAt = instantOf(facts.now + Math.max(everyMs, polled.retryAfterMs ?? 0));
-  return { kind: 'wait', record: { ...record, phase: 'waiting', pollAt } };
+  if (polled.kind === 'done') return ready({ ...record, phase: 'done', resultId: polled.resultId });
+  if (polled.kind === 'empty') return { kind: 'end', reason: 'empty', status: null, asOf: record.asOf };
+  const ageMs = now - epochMsOf(record.createdAt);
+  const isLost = polled.kind === 'unknown' && ageMs >= unknownMs;
+  // The clock by which a job was given up before may have been wrong.
+  const mayWait = polled.kind !== 'failed' && !isLost && ageMs < withinMs;
+  if (mayWait) return pollLater(record, now + Math.max(everyMs, polled.retryAfterMs ?? 0));
+  if (before.phase === 'failed') return { kind: 'create', unanswered: 0 };
+  if (isLost) return { kind: 'startOver' };
+  const problem =
+    polled.kind === 'failed'
+      ? `is over without a result: its status is ${polled.status}`
+      : `has the status ${polled.status} ${Math.floor(ageMs / 60_000)} minutes after it was created (api.job.poll.within)`;
+  const message = `Report job ${record.id} ${problem}. The run stops here. The next start polls it once more, and else creates another`;
+  return { kind: 'fail', record: { ...record, phase: 'failed', failure: message }, message };
 }
 
 function recordOfPoll(before: JobRecord, { status }: PolledJob, { now, execution }: JobFacts): JobRecord {
@@ -112,7 +138,12 @@ function recordOfPoll(before: JobRecord, { status }: PolledJob, { now, execution
   return { ...before, createdAt, execution, status, statusSince, failure: undefined };
 }
 
-function giveUp(record: JobRecord, problem: string): AfterPoll {
-  const message = `Report job ${record.id} ${problem}. The run stops here. The next start polls it once more, and else creates another`;
-  return { kind: 'fail', record: { ...record, phase: 'failed', failure: message } };
+function ready(record: JobRecord): JobDecision {
+  const { id = '', resultId = id, asOf } = record;
+  return { kind: 'ready', record, job: { id: resultId, asOf } };
+}
+
+function pollLater(record: JobRecord, at: number): JobDecision {
+  const pollAt = instantOf(at);
+  return { kind: 'wait', record: { ...record, phase: 'waiting', pollAt }, until: pollAt };
 }
