@@ -8,18 +8,20 @@
 import { createHash } from 'node:crypto';
 import { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor } from '../../core/model.ts';
-import type { FetchOptions, PageRequest, Received } from '../../core/ports.ts';
+import type { Clock, FetchOptions, PageRequest, Received } from '../../core/ports.ts';
 import { isLoopback } from '../../core/schema/fields.ts';
 import type { Description } from '../api/description.ts';
 import { hasItems, type Job } from '../api/job.ts';
-import { placeholdersIn } from '../api/request.ts';
+import { keysOf, placeholdersIn } from '../api/request.ts';
 import type { NetworkSource } from '../network/network.ts';
+import { presentable } from '../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from './errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
-import { hostOf, type JobDocument, type JobDocuments, polledJob, textsAt } from './job-documents.ts';
+import { type JobDocument, type JobDocuments, polledJob } from './job-documents.ts';
 import type { RequestedPage } from './response/facts.ts';
 import { type PageOptions, receivePage } from './response/receive-page.ts';
 import { throttlingInHead } from './response/reaction.ts';
+import { headerOf } from './response/response-headers.ts';
 import type { Described, Send } from './send.ts';
 
 /** The files of a result, as the newest poll lists them. */
@@ -59,6 +61,7 @@ export interface FileDependencies {
   readonly exchanges: ReturnType<typeof createExchanges>;
   readonly send: Send;
   readonly fileHosts: ReturnType<typeof createFileHosts>;
+  readonly clock: Clock;
   readonly reading: Pick<PageOptions, 'maxPageBytes' | 'createGunzip' | 'sleep'>;
 }
 
@@ -96,6 +99,20 @@ async function listFiles(
   return { places, digest: digestOf(identitiesOf(places, document, hasItems(job) ? undefined : base)) };
 }
 
+/** The texts at a JSON Pointer, in which `*` is every item of a list; undefined: nothing is there. */
+function textsAt(document: unknown, pointer: string): readonly string[] | undefined {
+  let found: readonly unknown[] = [document];
+  for (const key of keysOf(pointer)) {
+    found = found.flatMap((value): readonly unknown[] => {
+      if (key === '*' && Array.isArray(value)) return value;
+      const isObject = typeof value === 'object' && value !== null && Object.hasOwn(value, key);
+      return isObject ? [(value as Readonly<Record<string, unknown>>)[key]] : [undefined];
+    });
+  }
+  const isText = (value: unknown): value is string | number => ['string', 'number'].includes(typeof value);
+  return found.every((value) => isText(value) && value !== '') ? found.map(String) : undefined;
+}
+
 /** IDs, or the paths of URLs without their queries, which change from poll to poll, unless only queries differ. */
 function identitiesOf(places: readonly string[], { context }: JobDocument, base: URL | undefined): readonly string[] {
   const isEachOnce = (texts: readonly string[]) => new Set(texts).size === texts.length;
@@ -110,7 +127,7 @@ function identitiesOf(places: readonly string[], { context }: JobDocument, base:
 }
 
 export function createResultFiles(deps: FileDependencies) {
-  const { described, job, base, exchanges, send, fileHosts, reading } = deps;
+  const { described, job, base, exchanges, send, fileHosts, clock, reading } = deps;
   const { result } = job;
   const api: Description = { ...described.api, next: { from: 'none' }, last: undefined };
   const remembered = new Map<string, Promise<Files>>();
@@ -132,7 +149,7 @@ export function createResultFiles(deps: FileDependencies) {
     page: RequestedPage,
     { sink }: FetchOptions,
   ): Promise<Received> {
-    assertFile(exchange.context, response, result.hosts === undefined);
+    assertFile(exchange.context, response, { isOwn: result.hosts === undefined, now: clock.now });
     const createCheck = await described.pageCheck();
     const file = { compression: result.compression };
     const options = { ...reading, sink, createCheck, file, compression: true, reactionToPage: () => 'page' as const };
@@ -209,50 +226,42 @@ const digestOf = (paths: readonly string[]): string =>
 /** @throws ConfigurationError if the host may not be asked */
 function assertAllowed(place: string, base: URL, hosts: readonly string[] | undefined): URL {
   const url = URL.parse(place, base.href) as URL;
-  const host = hostOf(url, new Set());
+  const host = presentable(url.host, new Set(), 200);
+  const refused = (problem: string) => new ExportError('ConfigurationError', problem);
   if (hosts === undefined) {
     if (url.origin === base.origin) return url;
     const remedy = `If it belongs to the vendor, set it in api.job.result.hosts: it gets no credentials then`;
-    throw new ExportError(
-      'ConfigurationError',
-      `The result of the job is on ${host}, not on that of baseUrl. ${remedy}`,
-    );
+    throw refused(`The result of the job is on ${host}, not on that of baseUrl. ${remedy}`);
   }
   const isListed = hosts.some((each) => (each.startsWith('*.') ? url.host.endsWith(each.slice(1)) : url.host === each));
   if (!isListed) {
-    throw new ExportError(
-      'ConfigurationError',
-      `The result of the job is on ${host}, which api.job.result.hosts does not list. Add it if it belongs to the vendor`,
-    );
+    const remedy = 'Add it if it belongs to the vendor';
+    throw refused(`The result of the job is on ${host}, which api.job.result.hosts does not list. ${remedy}`);
   }
   const isEncrypted = url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
   if (isEncrypted && url.username === '' && url.password === '') return url;
-  throw new ExportError(
-    'ConfigurationError',
-    `The URL of the result on ${host} is not https, or has a user. It is not requested`,
-  );
+  throw refused(`The URL of the result on ${host} is not https, or has a user. It is not requested`);
 }
 
 /** @throws MissingFile if the URL has expired; the error of any other response that is no file */
-function assertFile(context: ErrorContext, { statusCode: status, headers }: Response, isOwn: boolean): void {
+function assertFile(
+  context: ErrorContext,
+  { statusCode: status, headers }: Response,
+  { isOwn, now }: { readonly isOwn: boolean; readonly now: () => number },
+): void {
   if (status === 200) return;
-  const message = `${context.server.name} responded with ${status} for ${context.label}`;
   if (status === 404 || status === 410 || (status === 403 && !isOwn))
     throw missing(context, `its host responded with ${status}`);
-  const header = (name: string) => [headers[name]].flat()[0];
-  const throttling = throttlingInHead({ status, header }, Date.now);
+  const message = `${context.server.name} responded with ${status} for ${context.label}`;
+  const throttling = throttlingInHead({ status, header: headerOf(headers) }, now);
   if (throttling !== undefined) {
-    const seconds = throttling.seconds ?? 60;
-    throw failure(
-      context,
-      'ServiceThrottledError',
-      message,
-      isOwn ? { retryAfterSeconds: seconds } : { parkSeconds: seconds },
-    );
+    const { seconds = 60 } = throttling;
+    // Another host holds back its own chain alone.
+    const wait = isOwn ? { retryAfterSeconds: seconds } : { parkSeconds: seconds };
+    throw failure(context, 'ServiceThrottledError', message, wait);
   }
-  if (status === 401 || status === 403) {
+  if (status === 401 || status === 403)
     throw failure(context, 'ConfigurationError', `${message}: the credentials of the service are not accepted there`);
-  }
   if (status === 408 || status >= 500) throw failure(context, 'ServiceUnavailableError', message);
   const isRedirect = status >= 300 && status < 400;
   throw failure(context, 'RequestRejectedError', `${message}${isRedirect ? ': redirects are not followed' : ''}`);
