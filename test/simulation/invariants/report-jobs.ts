@@ -26,6 +26,8 @@ export interface ReportJobChecks {
 
 /** How long an answer to a request that creates a job is waited for. */
 const creationMs = 600_000;
+/** How long a job may be unknown after its creation. */
+const unknownMs = 300_000;
 
 /** `maxClockErrorMs`: how wrong the clock of a function can be. */
 export function createReportJobChecks(observations: Observations, maxClockErrorMs: number): ReportJobChecks {
@@ -36,6 +38,8 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
   const announcements = new Map<string, number>();
   const requests = new Map<string, number>();
   const recorded = new Set<string>();
+  /** The processes and the jobs that a poll did not know. */
+  const unknown = new Set<string>();
   /** The newest status that no condition names, by execution and job. */
   const unnamed = new Map<string, { readonly process: Process; readonly at: number }>();
   const add = (counts: Map<string, number>, { id }: Process) => counts.set(id, (counts.get(id) ?? 0) + 1);
@@ -57,8 +61,7 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
         const created = observed.service.jobs?.all().some((each) => each.process.id === other.id) ?? false;
         // Its write may have taken a while: its request is sent after it.
         const isEarly = maxClockErrorMs === 0 && world.time.now() - Date.parse(before.createdAt) < creationMs;
-        // A slice that stops the run aborts what other slices request.
-        const hasAnswer = created && !isDisturbed(other) && !other.hasThrown;
+        const hasAnswer = created && !isDisturbed(other) && !other.hasAbortedCreation;
         return isEarly || hasAnswer ? undefined : 'the answer may be lost';
       }
       case 'waiting':
@@ -66,7 +69,9 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
       case 'failed': {
         if (job === undefined || job.fate !== 'done' || job.isDoubtful) return 'the job has no result';
         const latest = world.time.now() + Math.max(...process.clockOffsets);
-        const isOver = before.phase === 'failed' && latest - Date.parse(before.createdAt) >= jobLifeMs;
+        const ageMs = latest - Date.parse(before.createdAt);
+        if (ageMs >= unknownMs && unknown.has(`${process.id} ${job.id}`)) return 'it is not known, by a wrong clock';
+        const isOver = before.phase === 'failed' && ageMs >= jobLifeMs;
         return isOver ? 'its time is over, by a wrong clock' : undefined;
       }
     }
@@ -113,6 +118,7 @@ export function createReportJobChecks(observations: Observations, maxClockErrorM
           world.violate('a status of a report job that is not described ends the execution', details);
         }
       },
+      onUnknown: (process, job) => void unknown.add(`${process.id} ${job.id}`),
       onUnnamed(process, job) {
         // The state machine has the result of the first process of an invocation.
         const isSecond = process.id.endsWith("'");

@@ -106,7 +106,6 @@ export function createLambda(options: LambdaOptions): Lambda {
       (error: unknown) => {
         end();
         if (!process.isAlive()) return;
-        process.hasThrown = true;
         const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
         world.log(id, () => `throws ${name}: ${message}`);
         checkErrorName(world, id, error);

@@ -71,6 +71,9 @@ export class SimulatedNetwork extends Dispatcher {
       headers: options.headers as Record<string, string>,
       body: typeof options.body === 'string' ? options.body : '',
     };
+    controller.onAbort = () => {
+      if (operationOf(request) === 'new job') process.hasAbortedCreation = true;
+    };
     if (this.#world.injectFault('connection-refused', site)) {
       await this.#world.time.sleep(20);
       controller.fail(connectionRefused());
@@ -171,12 +174,15 @@ class Controller implements Dispatcher.DispatchController {
   reason: Error | null = null;
   /** Called when the request has ended. */
   onEnd: (() => void) | undefined;
+  /** Called when the client aborts the request. */
+  onAbort: (() => void) | undefined;
 
   constructor(handler: Dispatcher.DispatchHandler) {
     this.#handler = handler;
   }
 
   abort(reason: Error): void {
+    if (!this.aborted) this.onAbort?.();
     this.fail(reason);
   }
 

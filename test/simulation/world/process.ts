@@ -18,8 +18,8 @@ export interface Process {
   /** By how many milliseconds its clock has differed from virtual time so far. */
   readonly clockOffsets: ReadonlySet<number>;
   readonly isAlive: () => boolean;
-  /** Whether its invocation has ended with an error. It does not wait for the requests that it has sent. */
-  hasThrown: boolean;
+  /** Whether it has aborted a request that creates a report job. It does not know the answer. */
+  hasAbortedCreation: boolean;
   /** Ends the process. Requests that it has sent still take effect. */
   kill(reason: string): void;
   /**
@@ -138,7 +138,7 @@ export function createProcess({ world, id, step, payload, skewMs, clockJumps, on
     payload,
     clockOffsets,
     isAlive: () => alive,
-    hasThrown: false,
+    hasAbortedCreation: false,
     kill,
     request,
     runtime: {

@@ -47,6 +47,8 @@ export interface JobChecks {
   readonly onCreate: (process: Process) => void;
   /** Before a poll is answered. */
   readonly onPoll: (process: Process, job: ReportJob) => void;
+  /** A poll has been answered as if there were no such job. */
+  readonly onUnknown: (process: Process, job: ReportJob) => void;
   /** A poll has been answered with a status that no condition names. */
   readonly onUnnamed: (process: Process, job: ReportJob) => void;
 }
@@ -168,8 +170,7 @@ export function createReportJobs({ world, form, checks, now, matching, pageSize 
     const rng = world.rng(`${site}/poll`);
     const isNew = now() - job.createdAt < unknownMs;
     if ((isNew && world.injectFault('job-unknown', site)) || isExpired(job)) {
-      // By a wrong clock, it is old enough to be known.
-      if (Math.max(...[...process.clockOffsets].map(Math.abs)) > 0) job.isDoubtful = true;
+      checks.onUnknown(process, job);
       return { status: rng.pick([404, 410]), headers: jobTypes, body: json({ error: 'no such job' }) };
     }
     if (world.injectFault('job-status-unnamed', site)) {
