@@ -3,7 +3,7 @@
 import { ExportError } from '../../core/errors.ts';
 import type { JobService, PageRequest, PolledJob, Runtime } from '../../core/ports.ts';
 import { toPrintable } from '../../core/sanitize.ts';
-import type { Description } from '../../service/api/description.ts';
+import { type Description, requestAbout } from '../../service/api/description.ts';
 import type { ExportTarget } from '../target.ts';
 
 /**
@@ -13,8 +13,8 @@ import type { ExportTarget } from '../target.ts';
 export function apiOfPlannedRequest(api: Description, { job: id }: PageRequest, isWaiting = false): Description {
   const { job } = api;
   if (job === undefined || (id !== undefined && job.result === undefined && !isWaiting)) return api;
-  const request = id === undefined ? { method: 'POST', ...job.create } : { method: 'GET', ...job.poll };
-  return { ...api, request: request as Description['request'], next: { from: 'none' } };
+  const request = requestAbout(job, id === undefined ? 'create' : 'poll');
+  return { ...api, request, next: { from: 'none' } };
 }
 
 /** The job that a run waits for; without an ID if there is none yet. */

@@ -27,7 +27,7 @@ import {
 import { authSchema, findAuthProblems, queryOf } from './auth/kinds.ts';
 import { conditionSchema } from './condition.ts';
 import { datesSchema, unitOfDates } from './dates.ts';
-import { jobRules, jobSchema } from './job.ts';
+import { type Job, jobRules, jobSchema } from './job.ts';
 import { formOfNext, kindOf, nextSchema } from './next/kinds.ts';
 import { mediaTypesOf, pageFields, pageRules, pageSchema } from './page.ts';
 import { problemOfPath } from './paths.ts';
@@ -131,6 +131,18 @@ function paginationOf(api: Api): string {
 /** The requests that select the reports: with a job, the one that creates it, too. */
 export const selectingRequests = ({ request, job }: Pick<Api, 'request' | 'job'>): readonly FurtherRequest[] =>
   job === undefined ? [request] : [job.create, request];
+
+/** A request about a job, by the field of the description that has it. */
+export type JobRequest = 'create' | 'poll' | 'start' | 'result';
+
+/** In place of the request for pages. */
+export const requestAbout = ({ create, poll, start, result }: Job, about: JobRequest) =>
+  ({
+    create: { method: 'POST', ...create },
+    poll: { method: 'GET', ...poll },
+    start: { method: 'POST', ...start?.request },
+    result: { method: 'GET', ...result?.request },
+  })[about] as Description['request'];
 
 const hasBound = (api: Pick<Api, 'request' | 'job'>, bound: 'since' | 'until'): boolean =>
   selectingRequests(api).some((each) => usesBound(each, bound));

@@ -4,10 +4,10 @@
  */
 
 import type { Instant } from '../../core/model.ts';
-import type { Clock, CreatedJob, JobService, PageRequest, PolledJob, ReceivedEnd } from '../../core/ports.ts';
+import type { Clock, CreatedJob, JobService, PolledJob, ReceivedEnd } from '../../core/ports.ts';
 import type { Condition, ConditionPart } from '../api/condition.ts';
 import { evaluate, partsOf, statusesOf } from '../api/condition.ts';
-import type { Description } from '../api/description.ts';
+import { type Description, type JobRequest, requestAbout } from '../api/description.ts';
 import { idPlacesOf, type Job, jobWhenFields, partsOfJob } from '../api/job.ts';
 import type { PageFacts } from '../api/next/kind.ts';
 import { isSomething } from '../api/response-facts.ts';
@@ -44,10 +44,8 @@ export interface JobDocument {
 }
 
 export interface JobDocuments extends JobService {
-  /** The response to the newest poll. */
-  readonly pollDocument: (request: PageRequest, options: Options) => Promise<JobDocument>;
-  /** The response to `result.request`. */
-  readonly resultDocument: (request: DescribedRequest, options: Options) => Promise<JobDocument>;
+  /** Sends the request, and reads its response. @throws the error of a response that says that it has failed */
+  readonly ask: (about: JobRequest, request: DescribedRequest, options: Options) => Promise<JobDocument>;
 }
 
 export interface DocumentDependencies {
@@ -61,14 +59,13 @@ export interface DocumentDependencies {
 
 export function createJobDocuments(deps: DocumentDependencies): JobDocuments {
   const { job } = deps;
-  const pollDocument: JobDocuments['pollDocument'] = (request, options) => ask(deps, 'poll', request, options);
+  const ask: JobDocuments['ask'] = (about, request, options) => receiveDocument(deps, about, request, options);
 
   return {
-    pollDocument,
-    resultDocument: (request, options) => ask(deps, 'result', request, options),
+    ask,
 
     async create(request, options): Promise<CreatedJob | ReceivedEnd> {
-      const { facts, context, serviceTime, isGone } = await ask(deps, 'create', request, options);
+      const { facts, context, serviceTime, isGone } = await ask('create', request, options);
       if (isGone) return { kind: 'end', reason: 'gone', status: facts.status };
       const id = idIn(idPlacesOf(job), facts);
       if (isUsableId(id, facts)) return { kind: 'created', id, serviceTime };
@@ -78,30 +75,18 @@ export function createJobDocuments(deps: DocumentDependencies): JobDocuments {
     },
 
     async poll(request, options): Promise<PolledJob> {
-      const document = await pollDocument(request, options);
+      const document = await ask('poll', request, options);
       const mustStart = job.start !== undefined && evaluate(job.start.when, document.facts).part !== undefined;
       if (!mustStart) return polledJob(job, document);
-      await ask(deps, 'start', request, options);
+      await ask('start', request, options);
       return { kind: 'waiting', status: statusIn(partsOfJob(job), document.facts) };
     },
   };
 }
 
-/** A request about a job, by the field of the description that has it. */
-type About = 'create' | 'poll' | 'start' | 'result';
-
-const templateOf = ({ create, poll, start, result }: Job, about: About) =>
-  ({
-    create: { method: 'POST', ...create },
-    poll: { method: 'GET', ...poll },
-    start: { method: 'POST', ...start?.request },
-    result: { method: 'GET', ...result?.request },
-  })[about] as Description['request'];
-
-/** Sends the request, and reads its response. @throws the error of a response that says that it has failed */
-async function ask(
+async function receiveDocument(
   { described, job, exchanges, send, clock, reading }: DocumentDependencies,
-  about: About,
+  about: JobRequest,
   request: DescribedRequest,
   { signal }: Options,
 ): Promise<JobDocument> {
@@ -136,13 +121,13 @@ async function ask(
 }
 
 /** Responses about jobs are documents of their own. Of `when`, what all responses of the service may say counts. */
-function apiOfDocuments(api: Description, job: Job, about: About): Description {
+function apiOfDocuments(api: Description, job: Job, about: JobRequest): Description {
   const { throttled, tokenExpired, error, gone } = api.when ?? {};
   const named = [...partsOfJob(job).flatMap(statusesOf), ...idPlacesOf(job).flatMap(({ status }) => status ?? [])];
   const status = [...new Set([200, 201, 202, 203, 204, ...named])];
   return {
     ...api,
-    request: templateOf(job, about),
+    request: requestAbout(job, about),
     next: { from: 'none' },
     last: undefined,
     when: { throttled, tokenExpired, error, gone },
@@ -152,7 +137,7 @@ function apiOfDocuments(api: Description, job: Job, about: About): Description {
 }
 
 /** The request in messages. */
-const requestedOf = (requested: Requested, about: About): Requested => ({
+const requestedOf = (requested: Requested, about: JobRequest): Requested => ({
   ...requested,
   address: `baseUrl and api.job.${about}`,
   fields: `api.job.${about}`,
@@ -172,12 +157,16 @@ function retryAfterIn(facts: PageFacts, { now }: Clock): number | undefined {
   return seconds === undefined ? undefined : Math.min(seconds, 3_600) * 1_000;
 }
 
-/** What the response to a poll says. @throws ConfigurationError if no condition holds */
+/** What the response to a poll says. @throws ConfigurationError if no condition holds; ContractError */
 export function polledJob(job: Job, { facts, context, json, retryAfterMs }: JobDocument): PolledJob {
   const kind = kindOfPoll(job, facts);
   const status = statusIn(partsOfJob(job), facts);
-  const { id } = job.poll ?? {};
-  if (kind === 'done' && id !== undefined) return { kind, status, resultId: resultIdIn(context, facts, id) };
+  const { id: at } = job.poll ?? {};
+  if (kind === 'done' && at !== undefined) {
+    const { text: resultId } = facts.value(at);
+    if (isUsableId(resultId, facts)) return { kind, status, resultId };
+    throw contractError(context, `the job is over, and its response has no ID at ${at} (api.job.poll.id)`);
+  }
   if (kind !== undefined) return { kind, status, retryAfterMs };
   if ([404, 410].includes(facts.status)) return { kind: 'unknown', status };
   if (json === undefined) throw contractError(context, 'it is no JSON, and no condition of api.job.when holds');
@@ -202,13 +191,6 @@ function kindOfPoll({ when = {} }: Job, facts: PageFacts): PolledJob['kind'] | u
   const names = Object.keys(jobWhenFields) as (keyof typeof jobWhenFields)[];
   // Other documents, too, lack what an empty result lacks.
   return names.find((name) => evaluate(when[name], facts, name === 'empty').part !== undefined);
-}
-
-/** @throws ContractError if it is missing */
-function resultIdIn(context: ErrorContext, facts: PageFacts, at: string): string {
-  const { text: id } = facts.value(at);
-  if (isUsableId(id, facts)) return id;
-  throw contractError(context, `the job is over, and its response has no ID at ${at} (api.job.poll.id)`);
 }
 
 /** The value that conditions ask for: `IN_PROGRESS`; else the status of the response. */

@@ -10,7 +10,7 @@ import { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor } from '../../core/model.ts';
 import type { Clock, FetchOptions, PageRequest, Received } from '../../core/ports.ts';
 import { isLoopback } from '../../core/schema/fields.ts';
-import type { Description } from '../api/description.ts';
+import { type Description, requestAbout } from '../api/description.ts';
 import { hasItems, type Job } from '../api/job.ts';
 import { keysOf, placeholdersIn } from '../api/request.ts';
 import type { NetworkSource } from '../network/network.ts';
@@ -75,7 +75,7 @@ async function listFiles(
   options: FetchOptions,
 ): Promise<Files> {
   const { result } = job;
-  const polled = await documents.pollDocument(request, options);
+  const polled = await documents.ask('poll', request, options);
   const { kind, status } = polledJob(job, polled);
   // It was over before. A list of files may not be complete until it says so again.
   if (kind !== 'done') throw missing(polled.context, `the job says ${status} now`);
@@ -85,7 +85,7 @@ async function listFiles(
   if (absent !== undefined)
     throw missing(polled.context, `the job is over, and its last poll has nothing at ${absent}`);
   const hasFiles = result.request === undefined || hasItems(job);
-  const document = hasFiles ? polled : await documents.resultDocument({ ...request, polled: polledText }, options);
+  const document = hasFiles ? polled : await documents.ask('result', { ...request, polled: polledText }, options);
   const texts = textsAt(document.json, result.at);
   if (texts === undefined || texts.length === 0) {
     const advice = 'If that means that there are no reports, describe it in api.job.when.empty';
@@ -157,15 +157,15 @@ export function createResultFiles(deps: FileDependencies) {
   }
 
   /** Downloads a file from the service, with its credentials. */
-  async function fromService(request: PageRequest, options: FetchOptions, place: string): Promise<Received> {
+  async function fromService(asked: PageRequest, options: FetchOptions, place: string): Promise<Received> {
     const isItem = hasItems(job);
-    const template = { method: 'GET', ...result.request } as Description['request'];
-    const own = { ...described, api: isItem ? { ...api, request: template } : api };
+    const request = isItem ? requestAbout(job, 'result') : api.request;
     const url = isItem ? undefined : assertAllowed(place, base, result.hosts);
     const path = url && `${url.pathname}${url.search}`;
     const { signal } = options;
-    using exchange = exchanges.begin(request.label, signal);
-    const first = { ...request, cursor: null, item: place };
+    using exchange = exchanges.begin(asked.label, signal);
+    const first = { ...asked, cursor: null, item: place };
+    const own = { ...described, api: { ...api, request } };
     const { response, page } = await send(exchange, own, first, { signal, path });
     return await receive(exchange, response, page, options);
   }
