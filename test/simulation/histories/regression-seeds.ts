@@ -184,4 +184,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: by a fast clock, a job that was not known yet was given up',
   },
+  {
+    seed: '18',
+    pages: 12,
+    jobs: true,
+    defect: 'a refused request for a report job was recorded before other slices knew of its Retry-After',
+  },
 ];

@@ -157,25 +157,29 @@ async function create(
     const times = { createdAt: instantOf(now), asOf: run.startedAt };
     newest = await write(needed, newest, { ...pass, ...times, phase: 'creating', unanswered: unanswered + 1 });
   };
+  let mayExist = false;
   const sendOnce: JobService['create'] = async (request, { signal }) => {
-    let isSent = false;
     const beforeSending = async (): Promise<void> => {
-      isSent = false;
+      mayExist = false;
       await request.beforeSend?.();
       signal?.throwIfAborted();
-      isSent = true;
+      mayExist = true;
     };
     try {
       // Once it is sent, the service may create a job. So the end of the run does not abort it then.
       return await jobs.create({ ...request, beforeSend: beforeSending }, { signal: limits.interruption });
     } catch (error) {
-      const content = announced();
-      if (content !== undefined && (!isSent || isNotCreated(error)))
-        newest = (await record.replace(newest, { ...content, phase: 'notCreated', unanswered })) ?? newest;
+      if (isNotCreated(error)) mayExist = false;
       throw error;
     }
   };
-  const created = await send(needed, sendOnce, { beforeSend });
+  // The record is written only here: until then, other requests of the run would not know of a Retry-After.
+  const created = await send(needed, sendOnce, { beforeSend }).catch(async (error: unknown) => {
+    const content = announced();
+    if (content !== undefined && !mayExist)
+      await record.replace(newest, { ...content, phase: 'notCreated', unanswered });
+    throw error;
+  });
   if (created.kind === 'end') return [newest, { ...created, asOf: null }];
   const content = announced();
   if (content === undefined) throw new Error('A report job was created before it was recorded');
