@@ -9,7 +9,7 @@ import { planRun } from '../../lib/operator/plan-run.ts';
 import { readExport } from '../../lib/operator/run-view.ts';
 import type { ExportTarget, Target } from '../../lib/operator/target.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { asExportTarget, completed } from '../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, completed } from '../support/export/export-bench.ts';
 import { startJobs } from '../support/service/job-bench.ts';
 import { type JobVendor, jobVendors } from '../support/service/job-vendors.ts';
 
@@ -112,13 +112,33 @@ it('a plan requests the result of the job that the run waits for', async () => {
   expect(jobs.vendor.created()).toBe(1);
 });
 
+/** What doctor says of a directory with these exports of one service. */
+async function diagnose({ bench }: Jobs, ...exports: readonly ExportTarget[]): Promise<string> {
+  const options = { version: '1', program: 'x', runtime: bench.deps.runtime, notify: () => {} };
+  const all: Partial<Target> = {
+    name: 'a test',
+    option: '',
+    exportNames: async () => exports.map(({ name }) => name),
+    openAll: async () => exports,
+  };
+  const messages: string[] = [];
+  for await (const { message } of runHealthChecks(all as Target, undefined, options)) messages.push(message);
+  return messages.join('\n');
+}
+
 it('doctor creates no job, and says what waiting costs', async () => {
   await using jobs = await startJobs(vendor);
-  const lines: string[] = [];
-  const options = { version: '1', program: 'x', runtime: jobs.bench.deps.runtime, notify: () => {} };
-  const all = { name: 'a test', option: '', open: async () => targetOf(jobs) } as unknown as Target;
-  for await (const finding of runHealthChecks(all, 'rows', options)) lines.push(JSON.stringify(finding));
-  expect(lines.join('\n')).toContain('an hour of waiting has 120 polls, which cost $0.009 of state transitions on AWS');
+  const costs = 'an hour of waiting has 120 polls, which cost $0.009 of state transitions on AWS';
+  expect(await diagnose(jobs, targetOf(jobs))).toContain(costs);
+  expect(jobs.vendor.received).toEqual([]);
+});
+
+it('doctor requests a page of an export without a job, wherever that stands among those of the service', async () => {
+  await using jobs = await startJobs(vendor);
+  const withJob = targetOf(jobs);
+  const { service, ...other } = asExportTarget(anExportBench());
+  const withoutJob = { ...other, service: { ...withJob.service, connect: service.connect } };
+  expect(await diagnose(jobs, withJob, withoutJob)).toContain('returned a valid page');
   expect(jobs.vendor.received).toEqual([]);
 });
 

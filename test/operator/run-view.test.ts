@@ -169,6 +169,16 @@ describe('the status of an export', () => {
     await start(1, 2);
     expect((await statusOf(bench)).bounded.newest).toMatchObject({ since: minute(1) });
   });
+
+  it('says that a bounded run is completed, also if it found no reports and is not published', async () => {
+    const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
+    await bench.start({ since: at('2026-11-01T00:00:00Z'), until: at('2026-11-02T00:00:00Z') });
+    expect((await statusOf(bench)).bounded).toMatchObject({
+      unfinished: [],
+      completed: 1,
+      newest: { state: 'completed', pages: 1, reports: 0, manifest: null },
+    });
+  });
 });
 
 const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };

@@ -66,6 +66,20 @@ describe('the Retry-After of several requests', () => {
     expect(bench.service.requests).toHaveLength(1);
   });
 
+  it('is obeyed by a request that waits for its turn when it arrives', async () => {
+    const { bench, fetch } = requesters(() => {
+      throw throttled(60);
+    });
+    const turn = Promise.withResolvers<void>();
+    const turns = [turn.promise, Promise.resolve()];
+    Object.assign(bench.deps, { rate: { take: async () => await turns.shift(), holdBack: async () => {} } });
+    const waiting = fetch(1);
+    await expect(fetch(2)).rejects.toThrow('busy');
+    turn.resolve();
+    await expect(waiting).rejects.toThrow('for another page');
+    expect(bench.service.requests).toHaveLength(1);
+  });
+
   it('includes that of a request which was cancelled meanwhile, and which rejects with the reason of that', async () => {
     const cancellation = new AbortController();
     const { fetch, backoffSeconds } = requesters(() => {

@@ -791,6 +791,7 @@ describe('a bounded run', () => {
   const inDays = { dates: { unitMs: 86_400_000, zone: undefined, upperBound: '{until}' } };
   const unbounded = { dates: { unitMs: 1_000, zone: 'UTC' } };
   const limited = { slicing: { parallel: 1, maxConcurrentPages: 2 } };
+  const invoices = anExportRequest({ size: 2, filter: { type: 'invoice' } });
 
   it.each<Story>([
     [
@@ -828,6 +829,13 @@ describe('a bounded run', () => {
       { input: bounds, ends: fails('RequestRejectedError') },
       { script: answers, input: overlapping, ends: overlaps(/The bounds overlap .*, which is unfinished, so reports/) },
       { input: bounds, ends: whole },
+    ],
+    [
+      'is refused if it overlaps another one, although it replaces a run with the same bounds and another filter',
+      { script: failing('RequestRejectedError', withCursor) },
+      { input: bounds, ends: fails('RequestRejectedError') },
+      { script: answers, definition: { request: invoices }, input: overlapping, ends: completes({ reports: 1 }) },
+      { input: { ...bounds, restart: true }, ends: overlaps(/The bounds overlap .*Z, so reports/) },
     ],
     [
       'has neither expect nor maxPages',

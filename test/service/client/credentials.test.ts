@@ -103,6 +103,19 @@ describe('a private key', () => {
     const { payload } = await jwtVerify(form.get('client_assertion') ?? '', publicKey, options);
     expect(payload.jti).toMatch(/^[0-9a-f-]{36}$/);
   });
+
+  it.each([
+    { kind: 'jwt', tokenUrl: 'SERVER/token', issuer: 'me', algorithm: 'ES256' },
+    { ...oauth2, clientAuthentication: 'private_key_jwt', algorithm: 'ES256' },
+  ])('has assertions that no message shows: %j', async (auth) => {
+    await using api = await start(auth, ({ body }, response) => {
+      const form = new URLSearchParams(body);
+      response.statusCode = 401;
+      response.end(JSON.stringify({ message: `not valid: ${form.get('assertion') ?? form.get('client_assertion')}` }));
+    });
+    await using client = api.connect(pem);
+    await expect(fetchPage(client, request)).rejects.toThrow(/Response: \[not shown: it contains the API key\]$/);
+  });
 });
 
 describe('a login', () => {
