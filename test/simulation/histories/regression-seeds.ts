@@ -190,4 +190,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     jobs: true,
     defect: 'a refused request for a report job was recorded before other slices knew of its Retry-After',
   },
+  {
+    seed: '96040',
+    pages: 12,
+    jobs: true,
+    defect: 'a fault was too strict: another document for page 1 of a first run, whose job had reordered its files',
+  },
 ];

@@ -347,10 +347,13 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     }
     const reports = jobs.reportsOfFile(job, name);
     const content = contentOf(reports, null, job.createdAt);
-    for (const place of jobs.cursorsOfFile(job, name)) {
+    const places = jobs.cursorsOfFile(job, name);
+    for (const place of places) {
       addServed(content, { ...pageOfJob(job), ...place, reports, asOf: job.createdAt, run: runOf(process) });
     }
-    const isNoticeable = name !== 'part-1' || api.describesPages || options.knowsRoot(process);
+    // As for a page without a cursor: the file is page 1 in an order in which the exporter may have the files.
+    const canBeFirst = places.some(({ cursor }) => cursor === null);
+    const isNoticeable = !canBeFirst || api.describesPages || options.knowsRoot(process);
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     return send(content, site, rng, { isNoticeable, headers: {}, latencyMs, isFile: true }).response;
   }
