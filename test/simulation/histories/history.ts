@@ -1,6 +1,6 @@
 /** Runs one history: creates the world of a seed, runs it until all exports are complete, and checks the invariants. */
 
-import { checkCompletion, checkUploads } from '../invariants/completion.ts';
+import { checkCompletion, checkUploads, lastEffectiveStart } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
 import { exportOf, type Observations, type ObservedExport } from '../invariants/observations.ts';
@@ -129,7 +129,8 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   }
   for (const { exports, checks, dynamoDb, oracle } of deployments) {
     for (const observed of exports.values()) {
-      const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
+      const lastDueAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
+      const lastStartAt = lastEffectiveStart(lastDueAt, maxClockErrorOf(scenario), observed);
       const stores = { ...dynamoDb, damagedKeys: s3.damages.map(({ key }) => key) };
       checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, stores);
       oracle.checkEnd(observed, lastStartAt);

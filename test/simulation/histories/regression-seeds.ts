@@ -196,4 +196,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     jobs: true,
     defect: 'a fault was too strict: another document for page 1 of a first run, whose job had reordered its files',
   },
+  {
+    seed: '98048',
+    pages: 12,
+    jobs: true,
+    defect: 'an invariant was too strict: the last start met a run whose polls clocks minutes apart had delayed',
+  },
 ];

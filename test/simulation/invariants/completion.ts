@@ -26,6 +26,29 @@ const minute = 60_000;
 /** What began during the faults may have to wait for an hour. Executions that start later than this must succeed. */
 const recoveryMs = 150 * minute;
 
+/**
+ * The last start that must have led to a run. A start is skipped while a run is in progress (docs/guarantees.md). With
+ * wrong clocks, each poll of a report job may come minutes late, so a run may take longer than an interval. Then the
+ * start before the skipped one counts.
+ */
+export function lastEffectiveStart(
+  lastStartAt: number,
+  maxClockErrorMs: number,
+  { stepFunctions, service, scenario: { intervalMs } }: ObservedExport,
+): number {
+  if (service.jobs === undefined || maxClockErrorMs === 0) return lastStartAt;
+  const executions = stepFunctions.executions.filter(({ input }) => !isBounded(input));
+  const isSkipped = executions.some(
+    ({ state, startedAt }) =>
+      state === 'Skipped' &&
+      startedAt >= lastStartAt - intervalMs &&
+      executions.some(
+        (other) => other.state !== 'Skipped' && other.startedAt < startedAt && startedAt < (other.endedAt ?? 0),
+      ),
+  );
+  return isSkipped ? lastStartAt - intervalMs : lastStartAt;
+}
+
 export function checkCompletion(
   world: World,
   { faultsEndAt, lastStartAt, end }: Scenario,
