@@ -170,17 +170,19 @@ interface ReadContent {
 
 /**
  * Reads what the manifest says of the run as a whole: of a run with one slice from its first and its newest entry, of
- * others from all entries. Whether the only slice of a run is complete is checked later, with its chain.
+ * others from all entries. Whether the only slice of a run is complete is checked later, with its chain, unless it has
+ * started over.
  * @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if a slice has no last page for
  *   another reason
  */
 async function readContent(log: PageLog, run: Run): Promise<ReadContent> {
   const folded = foldContent(run);
   let root: DocumentRoot | null = null;
+  const isCheckedLater = run.slices === undefined && run.attempts === undefined;
   const chains = run.slices === undefined ? onlyChain(log, run) : chainsIn(newestEntries(log, run));
   for await (const { first, last } of chains) {
     root ??= last.documentRoot;
-    if (run.slices === undefined || endsChain(last)) folded.add(first, last);
+    if (isCheckedLater || endsChain(last)) folded.add(first, last);
   }
   const content = folded.content();
   if (content.complete === sliceCountOf(run)) return { content, root };
@@ -192,9 +194,10 @@ async function incompleteError(log: PageLog, run: Run, { complete }: RunContent)
   const logName = `The page log of run ${run.run} of export ${run.export}`;
   for (const slice of Object.keys(run.attempts ?? {})) {
     if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
+    const chain = run.slices === undefined ? '' : `${chainNoun(run)} ${slice} of `;
     return new MissingSlices(
       'CursorRejectedError',
-      `Another invocation has started ${chainNoun(run)} ${slice} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
+      `Another invocation has started ${chain}run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
         'The next start exports the rest of it',
     );
   }

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
-import { asRunId, type ExportDefinition, type ExportRequest } from '../../../lib/core/model.ts';
+import { asRunId, type ExportDefinition, type ExportRequest, type LoopState } from '../../../lib/core/model.ts';
 import type { ReportService } from '../../../lib/core/ports.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { verifyRun } from '../../../lib/operator/verify-run.ts';
@@ -710,6 +710,25 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(second).toEqual(first);
     expect((await bench.state()).active).toMatchObject({ run: loop.run, restarts: { 1: 1 }, attempts: { 1: 2 } });
     expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toHaveLength(1);
+  });
+
+  it('is no damage if a slower invocation has started the run over once its last page was logged', async () => {
+    const bench = anExportBench();
+    const { deps, log } = bench;
+    const invoke = async (loop: LoopState) => await exportPage(deps, { loop, execution: 'one', hasTime: () => false });
+    const begun = await begin(deps, 'one');
+    let loop: LoopState & { readonly next?: string } = begun;
+    while (loop.next !== 'finish') loop = await invoke(loop);
+    const { active, ...state } = await bench.state();
+    if (active === undefined) throw new Error('no active run');
+    const startedOver = { ...active, attempts: { 1: 2 }, generation: 1 };
+    await log.replaceState({ ...state, version: state.version + 1, active: startedOver });
+    expect(await invoke(begun)).toMatchObject({ next: 'page', page: 2 });
+    await expect(finishRun(deps, { run: active.run, execution: 'one' })).rejects.toMatchObject({
+      name: 'CursorRejectedError',
+      message: expect.stringMatching(/has started run \S+ of export \S+ over/),
+    });
+    expect(completed(await bench.start())).toMatchObject({ run: active.run, reports: 5 });
   });
 
   const scheduled = { scheduledTime: '2026-11-20T02:00:00Z' };

@@ -202,4 +202,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     jobs: true,
     defect: 'an invariant was too strict: the last start met a run whose polls clocks minutes apart had delayed',
   },
+  {
+    seed: '400000304',
+    pages: 12,
+    defect: 'a run that a slower invocation had started over, after its last page, had to be abandoned',
+  },
 ];
