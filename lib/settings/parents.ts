@@ -113,7 +113,7 @@ const requestsOf = (api: Description) => [
 const inHeaders = (api: Description): readonly string[] =>
   requestsOf(api).flatMap(({ headers = {} }) => parentsIn({ headers }));
 
-/** What is compared of the exports of a service. */
+/** The settings of an export that decide whether others can have its reports as parents. */
 interface ServiceExport {
   readonly name: string;
   readonly api: Description;
@@ -165,7 +165,7 @@ function rulesOfParentExport(
   const path = ['parents', 'export'];
   if (parent === undefined) {
     const names = listNames(own.map((each) => each.name).filter((each) => each !== name));
-    return [[path, true, `must be another export of the same service, which may have many end points: ${names}`]];
+    return [[path, true, `must be another export of the same service, which may have many endpoints: ${names}`]];
   }
   const line = lineOf(name, own);
   const places: (readonly [SettingsProblem['path'], string])[] = [

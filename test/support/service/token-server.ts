@@ -16,11 +16,11 @@ interface TokenServerOptions {
   readonly lifeSeconds?: number | string | null | undefined;
   /** Whether a refresh token is replaced. */
   readonly rotates?: boolean;
-  /** Called before the response of the token end point, after the token was replaced. */
+  /** Called before the response of the token endpoint, after the token was replaced. */
   readonly beforeResponse?: ((response: ServerResponse) => void | Promise<void>) | undefined;
   /** Other fields of that response; undefined removes one. */
   readonly alter?: object | undefined;
-  /** Instead of the response of the token end point. */
+  /** Instead of the response of the token endpoint. */
   readonly respond?: ((response: ServerResponse, form: URLSearchParams) => void) | undefined;
   /** The pages of the API. */
   readonly pages?: number;
