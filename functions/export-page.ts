@@ -40,8 +40,8 @@ export function exportPageHandler(
 ): StepHandler<Outcome> {
   const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
     const context = openServiceContext(env, loadSettings, telemetry, platform);
-    const { service: settings } = context;
     const { runtime, maxInFlight } = platform;
+    // The client outlives the invocation, and asks for the remaining time of the current one.
     let remainingMs = () => 0;
     const client = createService(context, platform, () => remainingMs());
     const store = functionPageStore(context, env, platform);
@@ -50,20 +50,23 @@ export function exportPageHandler(
       remainingMs = getRemainingTimeInMillis;
       if (probe !== undefined) {
         const { export: name, ...period } = probeSchema.parse(probe);
-        const { definition, log, settings: own } = context.dependenciesFor({ export: name });
-        const service = { fetch: atRate(client.describedBy(own.api).fetch, limits.rate) };
-        const parent = await firstParent({ store, reportReader: reportReaderOf(own.parents) }, definition);
+        const { definition, log, settings: exportSettings } = context.dependenciesFor({ export: name });
+        const service = { fetch: atRate(client.describedBy(exportSettings.api).fetch, limits.rate) };
+        const parent = await firstParent({ store, reportReader: reportReaderOf(exportSettings.parents) }, definition);
         return await probeService({ definition, parent, service, log, runtime }, period);
       }
-      const { settings: own, ...common } = context.dependenciesFor(input);
-      const readers = { reportReader: reportReaderOf(own.parents), pageReader: pageReaderOf(own.api) };
-      const deps = { ...common, service: client.describedBy(own.api), store, ...readers, ...limits };
+      const { settings: exportSettings, ...common } = context.dependenciesFor(input);
+      const readers = {
+        reportReader: reportReaderOf(exportSettings.parents),
+        pageReader: pageReaderOf(exportSettings.api),
+      };
+      const deps = { ...common, service: client.describedBy(exportSettings.api), store, ...readers, ...limits };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       // The run may get its parents, and with them its slices, in this invocation.
-      const slices = loop.slices === undefined && own.parents === undefined ? 1 : maxParallel;
+      const slices = loop.slices === undefined && exportSettings.parents === undefined ? 1 : maxParallel;
       const invocation = { remainingMs: getRemainingTimeInMillis(), label, slices };
-      using deadline = startInvocationDeadline(invocation, settings, runtime);
+      using deadline = startInvocationDeadline(invocation, context.service, runtime);
       return await exportPage(deps, { loop, execution, retries, maxInFlight, ...deadline });
     };
   };

@@ -72,8 +72,8 @@ interface KnownPages extends Pick<Run, 'run' | 'documentRoot'> {
 /**
  * The root that the first page of a chain must have, from the settings, the completed runs of the export, or this run.
  * Undefined: any root may be right, and the first page that arrives decides.
- * @throws ConfigurationError if the settings name another root than the run's pages have: they may be younger than
- *   the run
+ * @throws ConfigurationError if the settings name another root than the run's pages have: the settings may have changed
+ *   since the run began
  */
 export function expectedRoot(
   definition: Pick<ExportDefinition, 'documentRoot'>,
@@ -98,8 +98,8 @@ export type RootCheck = ReturnType<typeof createRootCheck>;
 
 /**
  * Compares the documents that one invocation receives. A page must have the root of the page before it, `previous`. A
- * first page must have the `expected` root. If that is not known, the first document that is compared decides, before
- * it is stored: chains that begin at the same time have one root. Not if each chain has its own (`learns`).
+ * first page must have the `expected` root. If that is not known, the root of the first compared document becomes the
+ * expected one. With `learns: false`, each chain may have a root of its own.
  */
 export function createRootCheck(expected: ExpectedRoot | undefined, { learns = true } = {}) {
   let expectedFirst = expected;

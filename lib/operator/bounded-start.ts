@@ -60,8 +60,8 @@ export async function findStarts(
   const completed = again ? new Map() : await findCompleted({ definition, log }, { since, until }, parts);
   const left = parts.filter((part) => !completed.has(boundedStateName(name, part)));
   if (left.length > 0) return { kind: 'left', left: left.map((part) => ({ ...request, ...part })) };
-  const [newest] = completed.values();
-  const runs = each === undefined ? `run ${newest.result.run} has` : `${parts.length} runs have`;
+  const [first] = completed.values();
+  const runs = each === undefined ? `run ${first.result.run} has` : `${parts.length} runs have`;
   const reason = `${runs} exported ${name} from ${since} to ${until}. To export it again: --again`;
   return { kind: 'done', reason };
 }

@@ -14,7 +14,7 @@ import { readPlan } from '../core/steps/plan-parents.ts';
 import { parseStartInput } from '../core/start/start-input.ts';
 import { identityAfter } from '../core/steps/page-pipeline.ts';
 import { type Chain, requestOf } from '../core/slots/page-requests.ts';
-import { sinceCovered } from '../core/steps/walk-slices.ts';
+import { withSinceOfParent } from '../core/steps/walk-slices.ts';
 import { describePage } from '../core/storage/keys.ts';
 import { type BoundableExport, findStarts, type RequestedStart } from './bounded-start.ts';
 
@@ -157,7 +157,7 @@ async function* nextPages(
   for (const { slice, last } of unfinishedSlices(run, progress)) {
     const parent = await parentOf(slice);
     if (isSkipped(run, parent)) continue;
-    const chain = { run, slice: sinceCovered(slice, parent), parent };
+    const chain = { run, slice: withSinceOfParent(slice, parent), parent };
     const newest = isNew ? undefined : await newestStored(store, chain, last);
     if (newest?.nextCursor === null) continue;
     const { page, cursor } = identityAfter(chain, newest);

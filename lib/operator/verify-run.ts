@@ -22,7 +22,7 @@ import {
 } from '../core/model.ts';
 import type { PageLog, StoreReader } from '../core/ports.ts';
 import { haveOneRoot } from '../core/document-root.ts';
-import { readPlaced, storedEntries } from '../core/steps/inventory.ts';
+import { readIgnoredPages, storedEntries } from '../core/steps/inventory.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
   describePage,
@@ -121,11 +121,11 @@ export async function verifyRun(deps: VerifyDependencies, published: PublishedRu
 /** Checks a run that is not published as FinishRun does before it publishes. Its pages are not read. */
 export async function verifyUnfinishedRun(deps: VerifyDependencies, run: Run): Promise<VerifiedRun> {
   const findings = new Findings();
-  const placed = await readPlaced(deps.log, run);
+  const ignored = await readIgnoredPages(deps.log, run);
   let totals = zeroTotals;
   let previous: LogEntry | undefined;
   let root: PageEntry['documentRoot'] = null;
-  for await (const entry of findings.readable(storedEntries(deps, run, placed, { unfinished: true }))) {
+  for await (const entry of findings.readable(storedEntries(deps, run, ignored, { unfinished: true }))) {
     const before = previous?.slice === entry.slice ? previous : undefined;
     const problem = chainProblem(run, before, entry, haveOneRoot(run) ? root : undefined);
     if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
@@ -380,7 +380,7 @@ function kindOfStored(stored: PageRef, reading: Reading): 'of the run' | 'of ano
 }
 
 function chainWithoutPages({ logged, missing }: Reading, slice: number): ListedChain {
-  const { attempts, ends } = logged?.placed ?? {};
+  const { attempts, ends } = logged?.ignoredPages ?? {};
   // Without the log, it is not known in which attempt its parent was found to be gone.
   const attempt = logged === undefined && missing.has(slice) ? Number.POSITIVE_INFINITY : attempts?.get(slice);
   return { attempt, totals: zeroTotals, endsAfterPages: ends?.has(slice) ?? false };

@@ -131,11 +131,11 @@ function spoolPage(folder: Folder, identity: PageIdentity): PageSpool {
       const metadata = encodePageMetadata(toPageMetadata(identity, object, received));
       await storeLongCursor(folder, key, received.nextCursor);
       const body = { ...objectDigest(object), read: spool.read };
-      // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
+      // No Content-Encoding: clients would decompress the object, but readers expect a gzip file.
       const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
       const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
       const { created, ...info } = await create(key, body, { contentType, metadata }).finally(release);
-      // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
+      // A new page, too, is read from its metadata, so that a later attempt that adopts it sees the same.
       return { stored: created, page: await readPage(folder, key, info, created ? received.nextCursor : undefined) };
     },
     [Symbol.asyncDispose]: () => spool[Symbol.asyncDispose](),
@@ -203,7 +203,7 @@ const spoolFor = (openFile: () => SpoolFile, remedy: string): Spool =>
     return new ExportError('ConfigurationError', message, { cause });
   });
 
-/** Without a name, nothing of it remains even if the process is killed. */
+/** The file is unlinked at once, so that nothing remains even if the process is killed. */
 function openTemporaryFile(): SpoolFile {
   const path = join(tmpdir(), `report-exporter-${randomUUID()}.spool`);
   const file = openFile(path);

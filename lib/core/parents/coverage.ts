@@ -1,6 +1,6 @@
 /**
- * How far each parent is covered: all its children that are dated before are in completed runs. A parent that is new,
- * or comes back, needs earlier children than the others, so one watermark is not enough.
+ * Up to which instant each parent is covered: all its earlier children are in completed runs. A parent that is new, or
+ * comes back, needs earlier children than the others, so one watermark is not enough.
  *
  * The coverage is beside the watermark in the state, in parts like those of a plan. It has every parent that was ever
  * covered. A parent without coverage begins where the first run does.
@@ -62,7 +62,7 @@ export async function readCoverage(
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
     if (rules.isSinceNamed) return new Map();
-    // From a later one on, no parent would be covered.
+    // A later --since would leave a gap, so no parent would count as covered.
     const firstSince = rules.initial ?? instantOf(0);
     throw new ExportError(
       'ConfigurationError',

@@ -72,9 +72,8 @@ export function pageFetcher(deps: PageRequestsDependencies, chain: Chain, limits
  * Sends requests of the chain as the settings and the service allow. The function throws what `send` throws;
  * ServiceThrottledError if a wait is too long for this invocation; NotYet if the request has to wait for its turn.
  *
- * A request passes the gate again when it is repeated. That is after a Retry-After of at most
- * `maxInlineWaitSeconds` that ends before `retryAfterDeadline`. A Retry-After is recorded even if the request is
- * cancelled meanwhile.
+ * A request is repeated after a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`.
+ * The repeated request waits for its turn again. A Retry-After is recorded even if the request is cancelled meanwhile.
  */
 export function withLimits<Options extends { readonly signal: AbortSignal }, Result>(
   { definition, runtime, emit, rate }: PageRequestsDependencies,
@@ -131,10 +130,10 @@ interface Gate {
 /**
  * Sends each request, and each repetition of it, as everything that limits requests allows, in one order.
  *
- * At first, it waits until the request before it in the same slot is over, takes the slot, and is refused while a
- * Retry-After of the run lasts. Then the client reads its credentials and opens a connection. Right before the request
- * is sent, it takes a place in the rate, the lease of the slot must still cover it, the caller records it, and no other
- * request may have received a Retry-After meanwhile.
+ * 1. The request waits for the previous one of the same slot, and takes the slot. It fails while a Retry-After lasts.
+ * 2. The client reads credentials and opens a connection.
+ * 3. Right before sending (`beforeSend`): the request takes a place in the rate. The lease of the slot must cover the
+ *    request. The caller's `beforeSend` runs. No other request may have received a Retry-After meanwhile.
  *
  * A Retry-After is made known to the other requests of this process first, then to other processes. Then the slot is
  * returned: other exports can use it while this one waits for the service.

@@ -34,10 +34,10 @@ export interface Facts {
   /** The identity of a run that would begin now. */
   readonly newRun: Pick<Run, 'run' | 'sequence' | 'startedAt'>;
   /**
-   * Whether it is known whose reports the parents are. `none`: their export has no published run. `changes`: its newest
-   * run does not have all of them.
+   * Whether a published run has the parents. `none`: their export has no published run. `changes`: its newest run has
+   * only the parents that have changed.
    */
-  readonly parentRun: 'known' | 'none' | 'changes';
+  readonly parentsStatus: 'known' | 'none' | 'changes';
   /** The status of the started execution. Read only for a start with `restart` or `since`. */
   readonly ownStatus: ExecutionStatus;
   readonly unfinished: UnfinishedRun;
@@ -198,21 +198,21 @@ function decideWithEndedRun(situation: Situation, active: Run): Decision {
   const skipped = withSkipped(active.skipped, input);
   const taken = { ...takeOver(active, execution, input.scheduledTime), skipped };
   const resumed = resumeSlices(taken, situation);
-  // A new run also exports the reports that have appeared since. A new bounded run would export the same, another job
-  // would be created, and the pass before would be in vain.
+  // A new run also exports the reports that have appeared since. Not if the run is bounded (a new one exports the
+  // same), has jobs (a new run creates others), or has a completed pass (which would be lost).
   const isNewBetter = !isBounded(definition) && definition.job === undefined && resumed.run.passes === undefined;
   const isReplaceable = isNewBetter || contradiction !== undefined;
   const isDoubtful = !unfinished.hasKnownRoot && isRootDoubtful(unfinished.progress);
-  if (isDoubtful || (hasNothing(resumed.progress) && isReplaceable)) return begin(situation, active);
+  if (isDoubtful || (hasNoResult(resumed.progress) && isReplaceable)) return begin(situation, active);
   if (contradiction !== undefined) return { kind: 'refuse', error: contradiction };
   return resume({ ...state, recentExecutions: withExecution(state, execution) }, resumed.run, resumed.progress);
 }
 
 /**
- * Whether nothing is lost if another run replaces this one. A run whose parents are all gone so far may have begun with
- * a wrong request. The end of a chain without reports counts like a page.
+ * Whether the run has no page, and no chain that ended without reports. Then nothing is lost if another run replaces
+ * it. Gone and skipped parents do not count: a wrong request may be why parents seem gone.
  */
-function hasNothing({ totals, counts }: RunProgress): boolean {
+function hasNoResult({ totals, counts }: RunProgress): boolean {
   const { gone = 0, skipped = 0 } = counts.parents ?? {};
   return totals.pages === 0 && counts.done === gone + skipped;
 }
@@ -300,10 +300,10 @@ function resume(state: ExportState, run: Run, progress: RunProgress): Decision {
 
 /**
  * Begins a run, unless this execution has begun or resumed one before: a suspended invocation may continue after its
- * execution has ended, and no execution would export a second run. The new run takes over the `since` of `emptyRun`, an
- * unfinished run without a page.
+ * execution has ended, and no execution would export a second run. With `replacedRun`, the new run takes over its
+ * `since` (`boundsOfReplacedRun`).
  */
-function begin(situation: Situation, emptyRun?: Run): Decision {
+function begin(situation: Situation, replacedRun?: Run): Decision {
   const { state, definition, input, execution, newRun } = situation;
   if (state.recentExecutions?.includes(execution)) return skip('execution has had its run', noSecondRun);
   const unknownParents = reasonWithoutParents(situation);
@@ -311,15 +311,15 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
   assertNotEnded(situation);
   const now = epochMsOf(newRun.startedAt);
   const { since, until, reason } =
-    boundsOfEmptyRun(emptyRun, definition, input, now) ?? chooseBounds(definition, state, input, now);
+    boundsOfReplacedRun(replacedRun, definition, input, now) ?? chooseBounds(definition, state, input, now);
   if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
     const period = `a run would start at ${since} and end at ${until}, now less the lag`;
     return skip('nothing to export yet', `there is nothing to export yet, because ${period}`);
   }
   // The start of the run that is replaced may have named it.
-  const wasNamed = emptyRun?.parents?.coverage?.isSinceNamed === true && since === emptyRun.since;
+  const wasNamed = replacedRun?.parents?.coverage?.isSinceNamed === true && since === replacedRun.since;
   const isSinceNamed = input.since !== undefined || wasNamed;
-  const skipped = withSkipped(emptyRun?.skipped, input);
+  const skipped = withSkipped(replacedRun?.skipped, input);
   const run = { ...newRunOf(situation, { since, until, isSinceNamed }), skipped };
   const next: ExportState = {
     ...state,
@@ -337,10 +337,10 @@ function begin(situation: Situation, emptyRun?: Run): Decision {
 const runWithJobs = ({ active }: ExportState): Run['run'] | undefined =>
   active?.hasJobs === true ? active.run : undefined;
 
-function reasonWithoutParents({ definition, parentRun }: Situation): string | undefined {
+function reasonWithoutParents({ definition, parentsStatus }: Situation): string | undefined {
   const parents = exportedParents(definition);
-  if (parents === undefined || parentRun === 'known') return undefined;
-  return parentRun === 'none'
+  if (parents === undefined || parentsStatus === 'known') return undefined;
+  return parentsStatus === 'none'
     ? `export ${parents.export}, whose reports are the parents, has no published run. Start it first`
     : `the newest run of ${parents.export} has changes only, not all parents. Start the children of one of its runs with --parents RUN`;
 }
@@ -415,19 +415,19 @@ function firstSince(
 }
 
 /**
- * The bounds of a run that replaces one without a page. The `since` stays, because an operator may have named it,
+ * The bounds of a run that replaces another one. The `since` stays, because an operator may have named it,
  * unless the start names another one, or the settings now select other reports. Undefined: nothing is taken over.
  */
-function boundsOfEmptyRun(
-  emptyRun: Run | undefined,
+function boundsOfReplacedRun(
+  replacedRun: Run | undefined,
   definition: ExportDefinition,
   input: StartInput,
   now: number,
 ): ChosenBounds | undefined {
-  if (emptyRun === undefined || input.since !== undefined || isBounded(definition)) return undefined;
-  const { run, since, request } = emptyRun;
+  if (replacedRun === undefined || input.since !== undefined || isBounded(definition)) return undefined;
+  const { run, since, request } = replacedRun;
   if (!selectsSame(selectionOf(request), definition.request)) return undefined;
-  const reason = `the since of run ${run}, which has no page and is replaced`;
+  const reason = `the since of run ${run}, which is replaced`;
   return { since, until: chooseUntil(definition, now), reason };
 }
 

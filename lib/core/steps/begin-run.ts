@@ -138,14 +138,14 @@ export async function readFacts(deps: FactDependencies, state: ExportState, star
   const needsOwnStatus = input.restart === true || input.since !== undefined;
   return {
     newRun: identifyRun(state, runtime),
-    parentRun: await parentRunOf(deps, start),
+    parentsStatus: await parentsStatusOf(deps, start),
     ownStatus: needsOwnStatus ? await executions.status(execution) : 'unknown',
     unfinished:
       state.active === undefined ? { kind: 'unread' } : await readUnfinished(deps, state, state.active, start),
   };
 }
 
-async function parentRunOf({ log }: FactDependencies, { definition }: Start): Promise<Facts['parentRun']> {
+async function parentsStatusOf({ log }: FactDependencies, { definition }: Start): Promise<Facts['parentsStatus']> {
   const parents = exportedParents(definition);
   if (parents === undefined || parents.run !== undefined) return 'known';
   if (parents.listsChanges) return 'changes';

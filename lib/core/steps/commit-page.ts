@@ -106,7 +106,7 @@ export async function logPage(
 interface EndOfSlice extends Pick<EndEntry, 'parent'> {
   readonly identity: PageIdentity;
   readonly end: End;
-  /** When it was requested, if it has no page before. */
+  /** The service's time, if the slice ends before its first page. */
   readonly serviceTime?: EndEntry['serviceTime'];
 }
 

@@ -60,7 +60,7 @@ export async function exportPage(deps: ExportPageDependencies, command: ExportPa
   // Whether an earlier attempt of this iteration has logged the page that the iteration exports.
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
   const iteration = { command, state, run, before, delays: pendingDelays(command, isRepeated) };
-  // Also throws if the pages so far have reached a limit.
+  // Throws if the pages so far have reached `maxPages`.
   const outcome = outcomeAfter(definition, iteration, before);
   if (isRepeated || outcome.next === 'finish') return outcome;
   // A wait may have reached this limit. After a page, `outcomeAfter` compares it at the end of the iteration.
@@ -126,7 +126,7 @@ async function continueAfter(
   // As long as one of several chains gets on, the run continues, although others have failed.
   const getsOn = hasRestarted || hasMore(before, progress);
   if (run.slices !== undefined && getsOn) return outcomeAfter(definition, iteration, progress);
-  // The jobs of parked chains have cost something. Once they are over, the failures of other chains count.
+  // Jobs in progress come before failures: a failed run could waste them. The failures count once the jobs are over.
   if (parkedUntil !== undefined) return parkedOutcome(deps, loop, parkedUntil);
   if (failures.length > 0) throw firstError;
   if (turn !== undefined) return queueOutcome(deps, run, { loop, turn });

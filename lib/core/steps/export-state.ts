@@ -41,10 +41,11 @@ export async function updateState<Result>(
 }
 
 /**
- * Announces in the state of the export that `execution` is about to begin the bounded run whose state is `stateName`,
- * and prevents the one that was announced before from beginning unless it has. A start that reads the states of bounded
- * runs afterwards, and then begins this run, overlaps none: a run that began before is found, and any other has to
- * announce itself again, and finds this one.
+ * Announces in the state of the export that `execution` is about to begin the bounded run whose state is `stateName`.
+ * If another run was announced before and has not begun, its state gets a new version, so that its start has to decide
+ * and announce itself again. After this call, the start reads the states of bounded runs, and finds every run that has
+ * begun. Any other run is announced later: its start finds this run, or makes the start of this run decide again. So
+ * no two overlap.
  *
  * Returns the sequence of the run, at least `minSequence`: higher than that of each run that began before, and lower
  * than that of each regular run that begins afterwards.

@@ -92,16 +92,16 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const { store, log } = deps;
   const { run, content } = await setCompletion(deps, command).catch(async (error: unknown) => {
     // The record of the run's progress may have named slices as complete that are not.
-    if (error instanceof MissingSlices) await discardProgress(deps, command);
+    if (error instanceof IncompleteSlices) await discardProgress(deps, command);
     throw error;
   });
   const { completion } = run;
   const manifest = manifestKey(run);
-  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, content.placed), log));
+  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run, content.ignoredPages), log));
   try {
     if (completion.isPublished) {
       const missing = missingParents(run, content);
-      if (missing !== undefined) await store.putDocument(missing.key, chunkOf(missing.text));
+      if (missing !== undefined) await store.putDocument(missing.key, asChunks(missing.text));
       await store.putDocument(manifest, chunks);
     } else {
       // A run that is not published moves the watermark, too. So its pages are checked: reading the chunks does that.
@@ -126,7 +126,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   return await endRun(deps, command, run, result);
 }
 
-async function* chunkOf(text: string): AsyncGenerator<string> {
+async function* asChunks(text: string): AsyncGenerator<string> {
   yield text;
 }
 
@@ -195,7 +195,7 @@ async function incompleteError(log: PageLog, run: Run, { complete }: RunContent)
   for (const slice of Object.keys(run.attempts ?? {})) {
     if (endsChain(await log.last(sliceOf(run, Number(slice))))) continue;
     const chain = run.slices === undefined ? '' : `${chainNoun(run)} ${slice} of `;
-    return new MissingSlices(
+    return new IncompleteSlices(
       'CursorRejectedError',
       `Another invocation has started ${chain}run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
         'The next start exports the rest of it',
@@ -203,15 +203,15 @@ async function incompleteError(log: PageLog, run: Run, { complete }: RunContent)
   }
   if (run.slices === undefined)
     return new ExportError('PageConflictError', `${logName} is empty. The run is not published`);
-  return new MissingSlices(
+  return new IncompleteSlices(
     'PageConflictError',
     `${logName} has the last pages of ${complete} of ${run.slices.count} ${chainNoun(run)}s. The run is not published. ` +
       'The next start looks for the others',
   );
 }
 
-/** Slices have no last page. */
-class MissingSlices extends ExportError {}
+/** The log of at least one slice has no last page. */
+class IncompleteSlices extends ExportError {}
 
 interface ReadChain {
   readonly first: LogEntry;
@@ -270,10 +270,7 @@ async function putLatest({ store, log }: FinishRunDependencies, run: CompletedRu
   await store.putLatest(latestKey(run.export), latest, hasBegun);
 }
 
-/**
- * Moves the watermark and ends the run, if the state still has it: an earlier invocation that is still running may have
- * started another run for the same execution.
- */
+/** Moves the watermark and ends the run, if the execution still owns it. */
 function endRun(
   deps: FinishRunDependencies,
   command: FinishRunCommand,

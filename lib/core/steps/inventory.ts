@@ -19,7 +19,7 @@ import { objectDigest } from '../storage/compression.ts';
 import { newestEntries } from '../run-progress.ts';
 import { hasParents, numberOf, sliceOf } from '../slices.ts';
 import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
-import type { PlacedEntries } from '../storage/run-content.ts';
+import type { IgnoredPages } from '../storage/run-content.ts';
 
 interface InventoryDependencies {
   readonly log: StepDependencies['log'];
@@ -44,12 +44,12 @@ type ChunkSums = Map<string, bigint>;
 export async function* storedEntries(
   deps: InventoryDependencies,
   run: Run,
-  placed: PlacedEntries,
+  ignored: IgnoredPages,
   { unfinished = false }: { readonly unfinished?: boolean } = {},
 ): AsyncGenerator<LogEntry> {
   const logged: ChunkSums = new Map();
   const cancellation = new AbortController();
-  const counted = { run, ...placed };
+  const counted = { run, ...ignored };
   const listing = sumUpStored(deps, counted, cancellation.signal);
   // The listing may reject before it is awaited, and is not awaited if the log cannot be read.
   const listingSettled = listing.catch(() => {});
@@ -72,8 +72,8 @@ export async function* storedEntries(
 const entriesOf = (log: InventoryDependencies['log'], run: Run): AsyncIterable<LogEntry> =>
   run.slices === undefined ? log.entries(sliceOf(run, 1)) : newestEntries(log, run);
 
-/** Reads which objects in the folder of an unfinished run are not its pages. */
-export async function readPlaced(log: InventoryDependencies['log'], run: Run): Promise<PlacedEntries> {
+/** Reads which pages in the folder of an unfinished run do not belong to it. */
+export async function readIgnoredPages(log: InventoryDependencies['log'], run: Run): Promise<IgnoredPages> {
   const ends = new Map<number, number>();
   const attempts = new Map(Object.entries(run.attempts ?? {}).map(([slice, attempt]) => [Number(slice), attempt]));
   for await (const entry of entriesOf(log, run)) {
@@ -84,7 +84,7 @@ export async function readPlaced(log: InventoryDependencies['log'], run: Run): P
   return { ends, attempts };
 }
 
-interface CountedRun extends PlacedEntries {
+interface CountedRun extends IgnoredPages {
   readonly run: Run;
 }
 

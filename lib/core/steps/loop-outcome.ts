@@ -75,7 +75,10 @@ export function queueOutcome(
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 
-/** The outcome of an iteration after which every chain that is left waits for its job: no consecutive wait. */
+/**
+ * The outcome of an iteration after which every chain that is left waits for its job. Not counted by
+ * `maxConsecutiveWaits`.
+ */
 export function parkedOutcome(
   { runtime }: Pick<StepDependencies, 'runtime'>,
   loop: LoopState,

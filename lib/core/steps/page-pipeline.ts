@@ -91,8 +91,8 @@ export async function* walk(
       if (isAtLimit || !hasNextPage(entry)) return;
       const isInFlight = requests.cursorInFlight() !== undefined;
       if (!isInFlight && !limits.hasTime()) return;
-      // Nothing is in flight after a page that was found in the store. The attempt that stored it may have stored the
-      // next one, too.
+      // Nothing is in flight if this page was found in the store, or if the requests ahead were cancelled. In both
+      // cases, another process may have stored the next page, too.
       mayBeStored = !isInFlight;
       previous = entry;
     }
@@ -105,16 +105,17 @@ export async function* walk(
     limits.signal.throwIfAborted();
     const identity = identityAfter(chain, previous);
     const existing = mayBeStored ? await findDurablePage(deps.store, identity) : undefined;
-    // The step has just checked it for the first page. A page that is requested is checked while it is in flight.
+    // The step has just checked ownership for the first page. For a requested page, `request` checks it meanwhile.
     const isOwned = limits.isOwned && previous === from;
     if (existing !== undefined && !isOwned) await assertOwned(deps, chain, limits);
-    const outcome = existing === undefined ? await store(identity, previous) : { durable: existing, waitedSeconds: 0 };
+    const outcome =
+      existing === undefined ? await requestAndStore(identity, previous) : { durable: existing, waitedSeconds: 0 };
     if ('end' in outcome) return await commitEnd(identity, outcome.end, previous);
     const { durable, waitedSeconds } = outcome;
-    // Also of an adopted page: the attempt that stored it may have compared it with another root.
+    // An adopted page is checked, too: the attempt that stored it may have expected another root.
     limits.roots.assertStored(durable, previous);
     const unlogged = await withIds(deps, chain, toLogEntry(chain.run, identity, durable, previous), previous);
-    // Without a proof, the chain has no last page: it starts over.
+    // If the pass is not proved, this throws: the chain starts over, and its last page is not logged.
     if (unlogged.nextCursor === null) await assertProved(deps, chain, unlogged);
     // The first entry that is logged takes the delays before this invocation's pages.
     const delays = addDelays({ waitedSeconds }, limits.delays.current);
@@ -130,7 +131,7 @@ export async function* walk(
     return { entry, timing: null };
   }
 
-  async function store(identity: PageIdentity, previous: PageEntry | undefined): Promise<RequestOutcome> {
+  async function requestAndStore(identity: PageIdentity, previous: PageEntry | undefined): Promise<RequestOutcome> {
     const page = requests.oldest() ?? requests.request(identity);
     await page.owned;
     const outcome = await storeResponse(deps, page, previous, limits);
@@ -145,7 +146,7 @@ type RequestOutcome = { readonly durable: DurablePage; readonly waitedSeconds: n
 /** Stores the page once its response is complete, or adopts it from the attempt that stored it before. */
 async function storeResponse(
   deps: Pick<PipelineDependencies, 'store'>,
-  { identity, label, response, spool }: RequestedPage,
+  { identity, label, response, spool }: PageInFlight,
   previous: PageEntry | undefined,
   { roots, signal }: WalkLimits,
 ): Promise<RequestOutcome> {
@@ -172,7 +173,7 @@ async function storeResponse(
 }
 
 /** A page that is being requested, or whose response has arrived. */
-interface RequestedPage {
+interface PageInFlight {
   readonly identity: PageIdentity;
   readonly label: string;
   readonly spool: PageSpool;
@@ -189,10 +190,10 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
   const fetchPage = pageFetcher(deps, chain, limits);
   const lastPage = lastPageOf(from, limits);
   /** The oldest first. */
-  const inFlight: RequestedPage[] = [];
+  const inFlight: PageInFlight[] = [];
   let cancellation = new AbortController();
 
-  function request(identity: PageIdentity): RequestedPage {
+  function request(identity: PageIdentity): PageInFlight {
     const { page, cursor } = identity;
     const slice = shownNumber(chain.run, chain.slice);
     const label = `${describePage({ page, slice, parent: chain.parent?.id })} of run ${identity.run}`;
@@ -212,7 +213,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
     // The check takes time, so the request does not wait for it: `commit` does.
     const isOwned = limits.isOwned && page === firstPageOf(from);
     const owned = isOwned ? Promise.resolve() : assertOwned(deps, chain, limits);
-    const requested: RequestedPage = { identity, label, spool, response, owned, nextCursor: undefined };
+    const requested: PageInFlight = { identity, label, spool, response, owned, nextCursor: undefined };
     // `response` and `owned` are awaited later, but may reject before that.
     response.then(
       ({ received }) => {
@@ -239,7 +240,7 @@ function requestAhead(deps: PipelineDependencies, chain: Chain, from: PageEntry 
   return {
     request,
     /** The page in flight to commit next. */
-    oldest: (): RequestedPage | undefined => inFlight[0],
+    oldest: (): PageInFlight | undefined => inFlight[0],
     /** The cursor of the oldest page; undefined if none is in flight. */
     cursorInFlight: (): Cursor | null | undefined => inFlight[0]?.identity.cursor,
     /** Removes the oldest page, which is durable or does not exist. Then another one may be requested. */

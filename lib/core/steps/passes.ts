@@ -2,11 +2,11 @@
  * Proves the pages of an API that counts them and gives no total, as two passes of a chain in a row have the same
  * reports. Counted pages shift while reports are added or removed, and the end of a pass does not show that.
  *
- * A report that is removed, or moves to the end, makes another one skip the page that is requested next. The next pass
- * then lacks the first one, or has the other one, too. A report that is added in front makes another one come twice. So
- * two passes with the same reports, each once, have all reports that existed during both, unless changes cancel each
- * other out exactly. Their order does not matter: an API may sort differently each time. A report without an ID is its
- * own: two that are equal fail a pass, as they may be one that came twice.
+ * A report that is removed, or moves to the end, shifts another one onto a page that was requested already, so this
+ * pass misses that one. The next pass then lacks the removed report, or also has the missed one. A report that is added
+ * in front makes another one come twice. So two passes with the same reports, each once, have all reports that existed
+ * during both, unless changes cancel each other out exactly. Their order does not matter: an API may sort differently
+ * each time. A report without an ID is its own: two that are equal fail a pass, as they may be one that came twice.
  *
  * A pass is an attempt of its slice. Its last page is logged only if it is proved, so that nothing
  * else has to know of passes. The log has 64 bits of a hash of each ID: of ten million, two are equal by chance in one
@@ -45,7 +45,7 @@ export class AnotherPass extends ExportError {
 }
 
 /**
- * The entry with the IDs of the reports in its page, as it is stored. Its search for a cycle is one over them: the
+ * Adds the IDs of the reports in the stored page to the entry. The search for a cycle compares these IDs, as the page
  * number that each request sends never repeats.
  * @throws ContractError if a report has no ID; PageConflictError if the page was changed; AnotherPass if pages repeat
  */

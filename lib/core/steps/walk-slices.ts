@@ -87,7 +87,7 @@ export async function walkSlices(
     { length: parallelOf(run) },
     () => deps.slots && holdSlot(deps.slots, deps.runtime, options.leaseMs),
   );
-  await sliceWalk.takeUpSkipped();
+  await sliceWalk.prioritizeSkipped();
   // The requests of a proof would create jobs.
   const canProve = deps.definition.job === undefined;
   const needsProof = canProve && before.totals.pages === 0 && needsProofOfBounds(run);
@@ -194,17 +194,19 @@ class SliceWalk {
     }
   }
 
-  /** Nothing is requested of slices that are skipped, so they need not wait until no other is left. */
-  async takeUpSkipped(): Promise<void> {
+  /** Lets skipped slices that were set aside be walked first: they need no request. */
+  async prioritizeSkipped(): Promise<void> {
     if (this.#run.skipped === undefined) return;
     for (const each of this.#setAside.splice(0)) {
-      ((await this.#isSkipped(each.slice)) ? this.#unfinished : this.#setAside).push(each);
+      const isSkippedNow = await this.#isSkipped(each.slice);
+      if (isSkippedNow) this.#unfinished.push(each);
+      else this.#setAside.push(each);
     }
   }
 
   /**
-   * Walks one chain after the other, until none is left or time is up. `parallel` counts requests, so the next chain
-   * begins with the last response of the previous one, while that is still received, stored and logged.
+   * Walks one chain after the other, until none is left or time is up. `parallel` limits requests, not chains. So the
+   * next chain begins once the previous one has no further request, while its last page is still being received.
    */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
     // The first chain is walked whatever time is left: each invocation gets on.
@@ -214,7 +216,7 @@ class SliceWalk {
     let previous: Promise<WalkerAction> | undefined;
     while (chain !== undefined) {
       const lastRequest = Promise.withResolvers<'last request'>();
-      // A slot is for one request at a time, until its response is complete.
+      // With a slot, the next chain begins after the previous one: a slot is in use until the response is complete.
       const onLastRequest = slot === undefined ? () => lastRequest.resolve('last request') : () => {};
       let isAlone = previous === undefined;
       const walked = this.#walkChain(chain, { slot, onLastRequest, isAlone: () => isAlone, isFirst });
@@ -292,7 +294,7 @@ class SliceWalk {
     const limits = this.#limitsOf(walker, left, last !== undefined);
     try {
       const parent = await this.#parentOf(slice);
-      const chain = { run: this.#run, slice: sinceCovered(slice, parent), parent };
+      const chain = { run: this.#run, slice: withSinceOfParent(slice, parent), parent };
       for await (const { entry, timing } of this.#entriesOf(chain, last, limits)) {
         newest = entry;
         this.#outages = 0;
@@ -322,8 +324,8 @@ class SliceWalk {
   }
 
   /**
-   * When a process ends, few chains have a page that is stored and not logged, and it is also found when it is stored
-   * again. So chains that begin here are checked only where the walkers begin.
+   * When a process ends, few chains have a page that is stored and not logged, and storing it again finds it. So only
+   * these look in the store first: the first chain of each walker, and chains that have pages.
    */
   #limitsOf({ slot, onLastRequest, isAlone, isFirst }: WalkerState, maxPages: number, hasPages: boolean): WalkLimits {
     return {
@@ -388,7 +390,7 @@ class SliceWalk {
     const entry = await logEnd(this.#deps, this.#run, { identity, end, parent }, undefined);
     this.#walked.set({ slice: skipped, last: entry });
     if (entry.kind === 'end') this.#emitEnded(skipped, entry);
-    // The record of the attempts before does not count any more.
+    // The new attempt makes the recorded progress invalid. Without a record, more of the log is read.
     await this.#writeRecord().catch(() => {});
     return endsChain(entry) ? 'next' : 'end';
   }
@@ -436,7 +438,7 @@ class SliceWalk {
         reason: error.message,
       });
     }
-    // The record of the attempts before does not count any more.
+    // The new attempt makes the recorded progress invalid. Without a record, more of the log is read.
     if (restarted !== undefined) await this.#writeRecord().catch(() => {});
     return restarted;
   }
@@ -546,8 +548,8 @@ async function endWithoutPages(
   return { entry: await logEnd(deps, chain.run, ended, undefined), timing: null };
 }
 
-/** The slice from where its parent is covered. */
-export const sinceCovered = (slice: Slice, parent: Parent | undefined): Slice =>
+/** The slice, beginning at the `since` of its parent if that has one. */
+export const withSinceOfParent = (slice: Slice, parent: Parent | undefined): Slice =>
   parent?.since === undefined ? slice : { ...slice, since: parent.since };
 
 /** With several chains, each needs fewer pages in flight: the others use the time until its next page arrives. */

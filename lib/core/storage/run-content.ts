@@ -35,14 +35,14 @@ export interface RunContent {
   readonly serviceCompletedAt: Instant | null;
   /** The first page of a slice that was requested earliest. */
   readonly firstPage: FirstPage;
-  readonly placed: PlacedEntries;
+  readonly ignoredPages: IgnoredPages;
 }
 
-/** Which objects in the folder of a run are not its pages. */
-export interface PlacedEntries {
-  /** For each slice whose log has an end, the number of the page in whose place it is. */
+/** Which pages in the folder of a run do not belong to it. */
+export interface IgnoredPages {
+  /** For each slice whose log has an end, the number of the page in whose place it is. A stored one is ignored. */
   readonly ends: ReadonlyMap<number, number>;
-  /** For each slice that has started over, its newest attempt. */
+  /** For each slice that has started over, its newest attempt. The pages of others are ignored. */
   readonly attempts: ReadonlyMap<number, number>;
 }
 
@@ -110,7 +110,7 @@ export function foldContent(run: LoggedRun) {
       serviceStartedAt,
       serviceCompletedAt,
       firstPage: firstPage ?? { serviceTime: null, timing: null },
-      placed: { ends, attempts },
+      ignoredPages: { ends, attempts },
     }),
   };
 }

@@ -100,7 +100,7 @@ function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
     const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
     return { ...observed, slices, pages, reports, bytes };
   }
-  // Of parents, the run has no slices before its plan is made.
+  // A run over parents has no slices before its plan is made.
   if (event.event === 'parents-planned')
     return { ...observed, slices: { done: 0, count: event.parents, parents: { gone: 0, skipped: 0 } } };
   if (event.event === 'slice-ended' || event.event === 'slice-set-aside') return { ...observed, slices: event.slices };

@@ -83,7 +83,7 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
     return response;
   }
   /** Reads new credentials after a proxy or the TLS handshake has rejected those sent. @throws if there are none */
-  async function assertRefreshed(error: unknown): Promise<void> {
+  async function refreshNetworkAfter(error: unknown): Promise<void> {
     const areRejected = rejectsCredentials(error);
     if (!areRejected && !mayRejectCredentials(error)) throw explain(error);
     const areNew = await refreshNetwork().catch((refreshError: unknown) => {
@@ -115,7 +115,7 @@ function beginExchange(deps: ExchangeDependencies, label: string, callerSignal: 
           return await sendOnce(request);
         } catch (error) {
           if (isRepeated) throw explain(error);
-          await assertRefreshed(error);
+          await refreshNetworkAfter(error);
         }
       }
     },

@@ -25,8 +25,8 @@ export interface DescribedRequest extends PageRequest {
 
 /** The request in undici's form, without origin, signal, and the header that authenticates it. */
 export function httpRequest(base: URL, api: Description, request: DescribedRequest, settings: RequestSettings) {
-  const unwritten = partsOf(base.pathname, api, request);
-  const { path, query, rawQuery, headers, body, form } = kindOf(api.next).write(unwritten, request.cursor, {
+  const withoutCursor = partsOf(base.pathname, api, request);
+  const { path, query, rawQuery, headers, body, form } = kindOf(api.next).write(withoutCursor, request.cursor, {
     ...api,
     form: formOfNext(api),
   });
@@ -37,7 +37,7 @@ export function httpRequest(base: URL, api: Description, request: DescribedReque
   const names = Object.keys(headers).map((name) => name.toLowerCase());
   const others = Object.entries(api.headers).filter(([name]) => !names.includes(name));
   return {
-    method: unwritten.method,
+    method: withoutCursor.method,
     path: search === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${search}`,
     headers: {
       ...commonHeaders(settings),
@@ -86,7 +86,7 @@ export function sentCursor(api: Description, request: PageRequest): string | und
 export const pathOfRequest = (base: URL, api: Description, request: PageRequest): string =>
   partsOf(base.pathname, api, { ...request, cursor: null }).path.replace(/\?.*/, '');
 
-/** The cursor where it is a whole value of a body: it keeps its type. No placeholder has this name. */
+/** Internal name of a `{cursor}` that is a whole value in a body, and keeps its type. No placeholder has this name. */
 const wholeCursor = 'cursor as a value';
 
 function valueOfCursor(api: Description, cursor: string | null, isWhole: boolean): JsonValue | undefined {
@@ -107,7 +107,7 @@ function valuesOf(api: Description, request: DescribedRequest): ValueOf {
     ...Object.entries(parentAlso).map(([name, value]) => [`parent.${name}`, value] as const),
     ...Object.entries(filter).map(([name, value]) => [`filter.${name}`, value] as const),
   ]);
-  // A placeholder must have a value.
+  // Without an upper bound, `{until}` is when the run began, as a placeholder must have a value.
   const until = request.until ?? request.begunAt;
   return (name) => {
     switch (name) {

@@ -58,8 +58,8 @@ interface Answer {
 export interface Sent extends Answer {
   readonly page: RequestedPage;
   /**
-   * The error of a reaction that is none to a page. A Retry-After is returned although the signal is aborted: it binds
-   * the caller's other requests, too.
+   * The error for the reaction `found`; undefined if it is no error. A Retry-After is returned even if the signal is
+   * aborted: the caller's other requests have to wait, too.
    * @throws the reason of the aborted signal in place of any other error
    */
   readonly errorOf: (found: Reaction, facts: PageFacts, details: ErrorDetails) => ExportError | undefined;
@@ -83,7 +83,7 @@ interface SendDependencies {
 
 export type Send = ReturnType<typeof createSend>;
 
-/** `path`, if it is given, takes the place of the path and the query of the request. */
+/** Returns a function that sends a request. Its `path`, if given, replaces the path and the query. */
 export function createSend(deps: SendDependencies) {
   const { base, settings, apiKey } = deps;
   return async function send(
@@ -152,7 +152,7 @@ function kindOfSent({ api, isFirst, sent = '' }: RequestedPage): Requested['curs
   return formOfNext(api) === 'url' ? 'url' : 'text';
 }
 
-/** The answer; if it rejects the credentials, that with newer credentials, or a newer client certificate, if any. */
+/** Sends the request, and once more if it is rejected and there are newer credentials or a newer client certificate. */
 async function sendWithFreshCredentials(
   { credentials, apiKey }: SendDependencies,
   exchange: Exchange,

@@ -7,7 +7,7 @@ import { createJsonWriter } from './json-writer.ts';
 /** Called with each value that was asked for, once it is complete. Returns a problem, or undefined. */
 export type OnValue = (value: OpenValue) => string | undefined;
 
-/** Of what is asked for as a whole, the JSON is held, or its digest. Returned texts are problems. */
+/** Objects and arrays that are asked for as a whole are held as JSON, or as digests. Returned texts are problems. */
 export function createJsonValues(root: Part | undefined, onValue: OnValue | undefined, holds: 'text' | 'digest') {
   let document: Found | undefined;
   /** The open objects and arrays that may contain values. */

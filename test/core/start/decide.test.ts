@@ -63,7 +63,7 @@ interface Row {
 
 function decided({ state, definition = nightly, start = {}, facts }: Row): Decision {
   const input = parseStartInput(start);
-  const known = { newRun, parentRun: 'known', ownStatus: 'unknown', unfinished: unread, ...facts } as const;
+  const known = { newRun, parentsStatus: 'known', ownStatus: 'unknown', unfinished: unread, ...facts } as const;
   return decide(anExportState({ sequence: 7, ...state }), { definition, input, execution: 'started' }, known);
 }
 

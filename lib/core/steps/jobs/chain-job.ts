@@ -43,7 +43,7 @@ export class Parked extends Error {
   }
 }
 
-/** Another process has replaced the record: it is about to create the job, or to poll it. */
+/** How long a chain is parked if another process has replaced its record, and so is about to create or poll the job. */
 const contentionMs = 10_000;
 
 /** The job that a chain needs, and what it takes to get it. */
@@ -72,9 +72,9 @@ export async function chainJob(
   let read = await record.read();
   let next = nextStep(read.content, facts());
   for (;;) {
-    // Another job has other reports than the pages so far.
-    const isOther = last !== undefined && !['ready', 'wait', 'poll'].includes(next.kind);
-    if (isOther || next.kind === 'startOver') throw startOver(chain);
+    // A chain with pages can only continue with the job that they are from: another job has other reports.
+    const needsOtherJob = last !== undefined && !['ready', 'wait', 'poll'].includes(next.kind);
+    if (needsOtherJob || next.kind === 'startOver') throw startOver(chain);
     if ('record' in next && next.record !== read.content) read = await write(needed, read, next.record);
     switch (next.kind) {
       case 'create':
@@ -97,7 +97,7 @@ export async function chainJob(
 
 /**
  * The service has refused a page of the result. The job is polled again, once; if the result is missing again, the
- * chain starts over. If only another pass is needed, it has the same job: a later one has other reports.
+ * chain starts over. If only another pass is needed, it uses the same job: a later job has other reports.
  * @throws Parked, or `error`
  */
 export async function afterRefusal(
@@ -134,8 +134,8 @@ function neededJob(deps: JobDependencies, chain: Chain, limits: JobLimits): Need
   const { jobs } = service;
   if (rules === undefined || jobs === undefined) throw new Error('The description of the service has no job');
   const { run, slice } = chain;
-  const pass = { run: run.run, attempt: slice.attempt ?? 1, execution: limits.execution, rules };
-  return { deps, chain, limits, jobs, record: recordOf(log, chain), facts: () => ({ ...pass, now: runtime.now() }) };
+  const known = { run: run.run, attempt: slice.attempt ?? 1, execution: limits.execution, rules };
+  return { deps, chain, limits, jobs, record: recordOf(log, chain), facts: () => ({ ...known, now: runtime.now() }) };
 }
 
 /** Creates a job. Resolves to the newest record, and to what follows. */
@@ -149,17 +149,17 @@ async function create(
   let newest = read;
   /** The record of a request that may have created a job. */
   const announced = () => (newest !== read && newest.content?.phase === 'creating' ? newest.content : undefined);
-  /** Right before each request: waits for a slot, the rate or a Retry-After may take minutes. */
-  const beforeSend = async (): Promise<void> => {
+  /** Called right before each request. After a wait (slot, rate, Retry-After), the run may have been taken over. */
+  const recordRequest = async (): Promise<void> => {
     const { log, definition } = deps;
     ownedRun(await log.exportState(definition.stateName), limits.execution, definition.name, run.run);
-    const { rules: _, now, ...pass } = facts();
+    const { rules: _, now, ...attempt } = facts();
     const times = { createdAt: instantOf(now), asOf: run.startedAt };
-    newest = await write(needed, newest, { ...pass, ...times, phase: 'creating', unanswered: unanswered + 1 });
+    newest = await write(needed, newest, { ...attempt, ...times, phase: 'creating', unanswered: unanswered + 1 });
   };
   let mayExist = false;
   const sendOnce: JobService['create'] = async (request, { signal }) => {
-    const beforeSending = async (): Promise<void> => {
+    const markAsSent = async (): Promise<void> => {
       mayExist = false;
       await request.beforeSend?.();
       signal?.throwIfAborted();
@@ -167,14 +167,14 @@ async function create(
     };
     try {
       // Once it is sent, the service may create a job. So the end of the run does not abort it then.
-      return await jobs.create({ ...request, beforeSend: beforeSending }, { signal: limits.interruption });
+      return await jobs.create({ ...request, beforeSend: markAsSent }, { signal: limits.interruption });
     } catch (error) {
       if (isNotCreated(error)) mayExist = false;
       throw error;
     }
   };
-  // The record is written only here: until then, other requests of the run would not know of a Retry-After.
-  const created = await send(needed, sendOnce, { beforeSend }).catch(async (error: unknown) => {
+  // Not recorded inside `sendOnce`: a write there would delay the Retry-After that `send` announces to other requests.
+  const created = await send(needed, sendOnce, { beforeSend: recordRequest }).catch(async (error: unknown) => {
     const content = announced();
     if (content !== undefined && !mayExist)
       await record.replace(newest, { ...content, phase: 'notCreated', unanswered });

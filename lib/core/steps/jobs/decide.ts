@@ -10,16 +10,16 @@ import type { CreatedJob, PolledJob } from '../../ports.ts';
 import type { ReadyJob } from '../../slots/page-requests.ts';
 import { epochMsOf, instantOf } from '../../timestamps.ts';
 
-/** How long the process that sends the request is waited for: its job may exist, although no ID is recorded. */
+/** How long to wait for the process that sends the request: the job may exist before its ID is recorded. */
 const creationMs = 600_000;
 /** After so many requests without a response, each of which may have created a job, the run fails. */
 const maxUnanswered = 6;
 /** The longest interval of polls, and the longest Retry-After of one. */
 const maxPollWaitMs = 3_600_000;
-/** A service may not know its own job for a moment. */
+/** How old a job may be while the service does not find it yet. */
 const unknownMs = 300_000;
 
-/** The pass of a chain that needs a job, and the execution that walks it. */
+/** The attempt of a chain that needs a job, and the execution that walks it. */
 export interface JobFacts extends Pick<JobRecord, 'run' | 'attempt' | 'execution'> {
   readonly rules: JobRules;
   readonly now: number;
@@ -32,7 +32,7 @@ export interface NoResult extends Pick<EndEntry, 'kind' | 'reason' | 'status'> {
   readonly asOf: Instant | null;
 }
 
-/** A record in a decision is written before it is carried out, unless it is the one that was read. */
+/** The record in a decision is written before the decision is carried out, unless it is the record that was read. */
 export type JobDecision =
   | { readonly kind: 'create'; readonly unanswered: number }
   | { readonly kind: 'poll'; readonly id: string }
@@ -42,9 +42,9 @@ export type JobDecision =
   | { readonly kind: 'startOver' }
   | NoResult;
 
-/** The next step for the job of a pass. `recorded` may be that of an earlier pass. `polled`: what a poll has said. */
+/** The next step for the job of an attempt. `recorded` may be of an earlier one. `polled`: what a poll has said. */
 export function nextStep(recorded: JobRecord | undefined, facts: JobFacts, polled?: PolledJob): JobDecision {
-  const record = recorded && recordOfPass(recorded, facts);
+  const record = recorded && recordOfAttempt(recorded, facts);
   if (record === undefined) return { kind: 'create', unanswered: 0 };
   if (polled !== undefined) return afterPoll(record, polled, facts);
   const { phase, id = '', pollAt, unanswered, failure: message = '' } = record;
@@ -64,8 +64,8 @@ export function nextStep(recorded: JobRecord | undefined, facts: JobFacts, polle
   }
 }
 
-/** The record, if it is of this pass, or if the pass before leaves its job to it. */
-function recordOfPass(record: JobRecord, { run, attempt, execution }: JobFacts): JobRecord | undefined {
+/** The record, if it is of this attempt, or if the attempt before leaves its job to this one. */
+function recordOfAttempt(record: JobRecord, { run, attempt, execution }: JobFacts): JobRecord | undefined {
   if (record.run === run && record.attempt === attempt) return record;
   // A later start would want another period.
   const isKept = record.isKept === true && record.execution === execution;
@@ -118,7 +118,7 @@ function afterPoll(before: JobRecord, polled: PolledJob, facts: JobFacts): JobDe
   if (polled.kind === 'empty') return { kind: 'end', reason: 'empty', status: null, asOf: record.asOf };
   const ageMs = now - epochMsOf(record.createdAt);
   const isLost = polled.kind === 'unknown' && ageMs >= unknownMs;
-  // The clock by which a job was given up before may have been wrong.
+  // Also after the job was given up: the clock may have been wrong then.
   const mayWait = polled.kind !== 'failed' && !isLost && ageMs < withinMs;
   if (mayWait) return pollLater(record, now + Math.max(everyMs, polled.retryAfterMs ?? 0));
   if (before.phase === 'failed') return { kind: 'create', unanswered: 0 };

@@ -1,4 +1,4 @@
-/** What an error of one chain leads to: for that chain, for the others, and in what is recorded of the run. */
+/** Decides what follows from the error of one chain: for that chain, for the others, and in the record of the run. */
 
 import { type ErrorName, ExportError, isExportError } from '../../errors.ts';
 import type { SetAsideSlice } from '../../model.ts';

@@ -98,7 +98,7 @@ export interface PageOptions extends Pick<FetchOptions, 'sink' | 'onNextCursor'>
   readonly sleep: Clock['sleep'];
   /** Set if the page is a file of a job's result: servers of files often do not know what is in them. */
   readonly file?: ResultFile | undefined;
-  /** Throws the error of a document that is no page, unless it says that its parent is gone. */
+  /** Returns `page`, or `gone` if the document says that its parent is gone. Throws the error of any other document. */
   readonly reactionToPage: (facts: PageFacts, excerpt: () => string) => Reaction['kind'];
 }
 
