@@ -165,7 +165,13 @@ function rulesOfParentExport(
   const path = ['parents', 'export'];
   if (parent === undefined) {
     const names = listNames(own.map((each) => each.name).filter((each) => each !== name));
-    return [[path, true, `must be another export of the same service, which may have many endpoints: ${names}`]];
+    return [
+      [
+        path,
+        true,
+        `must be another export of the same service, which has ${names === '' ? 'none' : `these: ${names}`}`,
+      ],
+    ];
   }
   const line = lineOf(name, own);
   const places: (readonly [SettingsProblem['path'], string])[] = [

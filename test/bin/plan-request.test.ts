@@ -71,6 +71,13 @@ describe('report-exporter plan --request', () => {
     const doctor = await runInProcess(['doctor', 'issues', '--settings', join(out, 'settings.json'), '--out', out]);
     expect(doctor.status).toBe(0);
     expect(doctor.stdout).toMatch(/! service +.* returned status 404: the first parent no longer exists \(when.gone\)/);
+    await publish({ 'a/b': issues.slice(0, 1), 'a/c': issues });
+    remove('a/c');
+    expect(await plan()).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining('/repos/a/b/issues'),
+      stderr: expect.stringContaining('Page 1 of parent 2: the parent no longer exists (status 404, when.gone)\n'),
+    });
     remove('a/b', 'a/c');
     expect(await plan()).toMatchObject({
       status: 1,

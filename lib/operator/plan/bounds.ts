@@ -48,9 +48,10 @@ export async function planProof(
   let rejection: string | undefined;
   let hasFirstReports = false;
   const service: ReportService = {
-    async fetch(request) {
+    async fetch(request, { signal }) {
       const isEmptyInterval = request.since === request.until;
-      const { received } = await probePage(client, request, roots, { notify, runtime }).catch((error: unknown) => {
+      const waits = { notify, runtime, signal };
+      const { received } = await probePage(client, request, roots, waits).catch((error: unknown) => {
         if (isEmptyInterval && isExportError(error, 'RequestRejectedError')) rejection = error.message;
         throw error;
       });

@@ -126,7 +126,8 @@ export async function requestPages(
     if (received.kind === 'page') {
       const next = await walk.add(request, { received, ...content });
       asked = next === 'next chain' ? await nextChain() : next && { ...asked, ...next };
-    } else if (received.reason === 'gone') asked = await nextAfterGone(asked, received.status);
+    } else if (received.reason === 'gone')
+      asked = await nextAfterGone(asked, received.status, found.pages?.length === 0);
     else {
       walk.end(request, received.status);
       asked = undefined;
@@ -229,19 +230,23 @@ const repetition = (message: string): ExportError => new ExportError('RepeatedCu
 /** The request after a parent that is gone: that of the next one. */
 function createGoneCheck(nextChain: () => Promise<PageRequest | undefined>, notify: WalkOptions['notify']) {
   let gone = 0;
-  /** @throws RequestRejectedError if no other parent is left, or as many are gone as stop a run */
-  return async ({ label }: PageRequest, status: number): Promise<PageRequest> => {
+  /**
+   * Undefined: no other parent is left, or enough are gone. `isFirst`: none has had a page so far.
+   * @throws RequestRejectedError if a run would stop there, too
+   */
+  return async ({ label }: PageRequest, status: number, isFirst: boolean): Promise<PageRequest | undefined> => {
     gone += 1;
     const next = gone < firstParents ? await nextChain() : undefined;
     const reason = `(status ${status}, when.gone)`;
-    if (next === undefined) {
+    if (next === undefined && isFirst) {
       throw new ExportError(
         'RequestRejectedError',
         `Report service says of each parent that was requested (${gone}) that it no longer exists ${reason}. A run continues with the other ` +
           'parents. If they do exist, correct the request of the export, or when.gone',
       );
     }
-    notify(`${capitalize(label)}: the parent no longer exists ${reason}. Requesting the next one`);
+    const more = next === undefined ? '' : '. Requesting the next one';
+    notify(`${capitalize(label)}: the parent no longer exists ${reason}${more}`);
     return next;
   };
 }

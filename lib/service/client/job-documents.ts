@@ -113,7 +113,7 @@ async function receiveDocument(
   assertNoError(reaction, ofHead, excerpt);
   const { bytes, isWhole } = await readBeginning(context, response, { ...reading, limit: maxDocumentBytes });
   if (!isWhole) throw contractError(context, `it is cut off, or has more than ${maxDocumentBytes} bytes`);
-  const document = await readDocument(bytes, pathsOf(own.api, job));
+  const document = await readDocument(bytes, pathsOf(own.api, job, about));
   const facts = factsOf(context, page, response, document);
   const found = asContractError(context, () => reactionTo(facts, own.api, clock.now));
   assertNoError(found, facts, '');
@@ -145,11 +145,16 @@ const requestedOf = (requested: Requested, about: JobRequest): Requested => ({
   ...(about !== 'create' && { path: '' }),
 });
 
-/** The paths of all values that responses are asked for. */
-function pathsOf({ when = {} }: Description, job: Job): readonly string[] {
-  const ofService = Object.values(when).flatMap((each) => partsOf(each as Condition | undefined));
-  const ids = [...idPlacesOf(job).map(({ at }) => at), job.poll?.id].filter((path) => path !== undefined);
-  return [...new Set([...pathsIn([...partsOfJob(job), ...ofService]), ...ids])];
+/** The paths of the values that the response is asked for. One that makes no sense there would hide the others. */
+function pathsOf({ when = {} }: Description, job: Job, about: JobRequest): readonly string[] {
+  const ofService = pathsIn(Object.values(when).flatMap((each) => partsOf(each as Condition | undefined)));
+  const own: Readonly<Record<JobRequest, readonly (string | undefined)[]>> = {
+    create: idPlacesOf(job).map(({ at }) => at),
+    poll: [...pathsIn(partsOfJob(job)), job.poll?.id],
+    start: [],
+    result: [],
+  };
+  return [...new Set([...ofService, ...own[about].filter((path) => path !== undefined)])];
 }
 
 function retryAfterIn(facts: PageFacts, { now }: Clock): number | undefined {

@@ -74,6 +74,7 @@ interface Waits {
   readonly notify: (text: string) => void;
   /** Whether the bytes of the body are kept. */
   readonly keepsBody?: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -85,23 +86,28 @@ export async function probePage(
   service: ReportService,
   request: PageRequest,
   roots: RootCheck,
-  { runtime, notify, keepsBody = false }: Waits,
+  { runtime, notify, ...options }: Waits,
 ) {
   for (let waitedSeconds = 0; ;) {
     try {
-      return await requestPage(service, request, roots, keepsBody);
+      return await requestPage(service, request, roots, options);
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
       waitedSeconds += seconds;
       if (waitedSeconds > maxWaitSeconds) throw error;
       notify(`Waiting ${seconds} s before ${request.label} (Retry-After)`);
-      await runtime.sleep(seconds * 1_000);
+      await runtime.sleep(seconds * 1_000, options.signal);
     }
   }
 }
 
-async function requestPage(service: ReportService, request: PageRequest, roots: RootCheck, keepsBody: boolean) {
+async function requestPage(
+  service: ReportService,
+  request: PageRequest,
+  roots: RootCheck,
+  { keepsBody = false, signal }: Pick<Waits, 'keepsBody' | 'signal'>,
+) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
@@ -119,7 +125,8 @@ async function requestPage(service: ReportService, request: PageRequest, roots: 
         if (keepsBody) body.push(chunk);
       }
     };
-    const received = await service.fetch(request, { sink, signal: timeout.signal });
+    const signals = [timeout.signal, ...(signal === undefined ? [] : [signal])];
+    const received = await service.fetch(request, { sink, signal: AbortSignal.any(signals) });
     if (received.kind === 'page') roots.assertProbe(request.label, received);
     return { received, bytes, sha256: digest.digest('hex'), body };
   } finally {

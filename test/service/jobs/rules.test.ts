@@ -273,6 +273,21 @@ describe('the creation of a job', () => {
     expect(jobs.vendor.received.filter(isCreation)).toHaveLength(2);
     expect(jobs.vendor.created()).toBe(1);
   });
+
+  it('is answered with the ID alone: what polls are asked for may make no sense there', async () => {
+    const vendor: JobVendor = {
+      ...walked,
+      reply(request, world) {
+        const { body, ...response } = walked.reply(request, world);
+        return { ...response, body: isCreation(request) ? { ...(body as object), links: [{ rel: 'error' }] } : body };
+      },
+    };
+    const failedAt = { at: '/links[rel=error]/href' };
+    const change = (api: Description) => withWhen({ ...api.job?.when, failed: failedAt })(api);
+    await using jobs = await startJobs(vendor, { change });
+    expect(completed(await jobs.bench.start())).toMatchObject({ reports: 5 });
+    expect(jobs.vendor.received.filter(isCreation)).toHaveLength(1);
+  });
 });
 
 describe('the request that creates a job', () => {
