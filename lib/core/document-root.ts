@@ -1,10 +1,10 @@
 /**
- * All pages of an export have the same document root: in XML the name of the root element, in CSV the first row, which
- * has the columns. A document with another root is no page. It may be an error document, which has no cursor and so
- * would end pagination. It is refused before it is stored.
+ * All pages of an export in XML or CSV have the same document root: in XML the name of the root element, in CSV the
+ * first row, which has the columns and may differ from parent to parent. A document with another root is no page. It
+ * may be an error document, which has no cursor and so would end pagination. It is refused before it is stored.
  *
- * The settings may name the root. Otherwise page 1 must have the root of completed runs, and every other page that of
- * the page before it.
+ * The settings may name the root. Otherwise a first page must have the root of completed runs, else that of the other
+ * slices, and every other page that of the page before it.
  */
 
 import { hash } from 'node:crypto';

@@ -1,7 +1,7 @@
 /**
  * Starts exports and says how each start ended: to a person, to a program, and by the exit status. Exports of a
- * directory run one after the other, those of a stack at the same time. One that fails does not stop the others. An
- * interruption stops all.
+ * directory run one after the other, those of a stack at the same time. One that fails does not stop the others. After
+ * an interruption none starts any more: it stops a run in a directory, but not those of a stack.
  */
 
 import { definitionOfStart } from '../core/bounded-runs.ts';
@@ -34,7 +34,8 @@ type StartContext = CommandContext & Pick<Call, 'options'>;
 const startConcurrency = 8;
 
 /**
- * Starts the exports in the given order, but each after that of its parents, and resolves to the exit status.
+ * Starts the exports in the given order, and resolves to the exit status. If they run one after the other, each starts
+ * after that of its parents.
  */
 export async function startExports(
   target: Pick<Target, 'open' | 'option'>,

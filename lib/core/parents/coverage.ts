@@ -2,8 +2,8 @@
  * Up to which instant each parent is covered: all its earlier children are in completed runs. A parent that is new, or
  * comes back, needs earlier children than the others, so one watermark is not enough.
  *
- * The coverage is beside the watermark in the state, in parts like those of a plan. It has every parent that was ever
- * covered. A parent without coverage begins where the first run does.
+ * The coverage is beside the watermark in the state, in parts like those of a plan. It has the covered parents of
+ * the newest plan, and up to `maxParents` absent ones. A parent without coverage begins where the first run does.
  */
 
 import { ExportError, isExportError } from '../errors.ts';

@@ -129,7 +129,7 @@ function decideWithoutRun(situation: Situation): Decision {
  * How a start relates to the unfinished run.
  * - `owns`: its execution owns the run already.
  * - `continues`: its execution is the next one of the run. `was superseded`: it would be, but the run was taken over.
- * - `has had its run`: its execution has begun or resumed another run before.
+ * - `has had its run`: its execution has begun another run, or has resumed a run that it no longer owns, perhaps this.
  * - `restarts`: it abandons the run.
  * - `may resume`: it takes the run over if the run's execution has ended.
  */
@@ -252,7 +252,9 @@ function resumeSlices(taken: Run, situation: Situation): { run: Run; progress: R
     slices: taken.slices && { ...taken.slices, parallel: input.parallel ?? definition.slicing.parallel },
     restarts: undefined,
   };
-  const run = restarted.length === 0 ? resumed : withNextAttempts(resumed, restarted);
+  // The root of pages that no longer count stays known.
+  const documentRoot = progress.documentRoot ?? resumed.documentRoot;
+  const run = restarted.length === 0 ? resumed : withNextAttempts({ ...resumed, documentRoot }, restarted);
   const open = progress.open.map((each) =>
     startsOver(each) ? { slice: sliceOf(run, numberOf(each.slice)), last: undefined } : each,
   );
@@ -454,8 +456,8 @@ function assertNotEnded({ definition, execution, ownStatus }: Situation): void {
 }
 
 /**
- * The scheduler repeats a start for at most an hour. A recorded time that is later than a start's by more than this was
- * not sent by a schedule, and does not block the start.
+ * The scheduler repeats a start for at most an hour. A recorded time that is later than a start's by more than a day
+ * was not sent by a schedule, and does not block the start.
  */
 const maxRepeatDelayMs = 86_400_000;
 

@@ -27,8 +27,8 @@ const epochStart = instantOf(0);
 
 /**
  * Where a new run starts and ends. It starts at the `since` of the start input, else where the export's settings say.
- * With a lag, it ends that long before it begins, rounded down, because later reports may still appear. An `until` that
- * is not after `since` leaves nothing to export.
+ * With a lag, its `until` is now less the lag, rounded down, because reports dated later may still appear. An `until`
+ * that is not after `since` leaves nothing to export.
  * @throws ConfigurationError if the watermark belongs to another service, other settings of it or another filter, and
  *   the input has no `since`; or if `since` or `since.initial` is in the future
  */
@@ -40,7 +40,7 @@ export function chooseBounds(
 ): ChosenBounds {
   const { bounds } = definition;
   if (bounds !== undefined) return { ...bounds, reason: 'given by the start input' };
-  // The children of one run are all there are. Its state has no watermark.
+  // A run with the children of one run exports all of them, so it has no upper bound. Its state has no watermark.
   if (isBounded(definition)) return chooseSince(definition, state, input, now);
   return { ...chooseSince(definition, state, input, now), until: chooseUntil(definition, now) };
 }

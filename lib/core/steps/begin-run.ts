@@ -2,8 +2,8 @@
  * Makes an execution the owner of the run that it exports: reads what the decision depends on (`../start/decide.ts`),
  * decides, and records the decision by compare-and-set.
  *
- * A start with two bounds begins a bounded run, which has a state of its own (`../bounded-runs.ts`). No other bounded
- * run overlaps it.
+ * A start with two bounds begins a bounded run, which has a state of its own (`../bounded-runs.ts`). Unless the
+ * start has `again`, no other bounded run may overlap it.
  */
 
 import { assertBoundable, assertNoOverlap, definitionOfStart, isBounded } from '../bounded-runs.ts';
@@ -110,8 +110,8 @@ function changeOfRunning(state: ExportState, { skipped }: Extract<Decision, { re
 
 /**
  * Announces the bounded run in the state of its export, which has the sequences of all runs, and makes sure that it
- * overlaps no other. A run that replaces one with the same bounds and the same selection is not checked again. Returns
- * the decision with the run's sequence.
+ * overlaps no other, unless the start has `again`. A run that replaces one with the same bounds and the same selection
+ * is not checked again. Returns the decision with the run's sequence.
  * @throws ConfigurationError if a bounded run of the export overlaps it
  */
 async function announceBounded(

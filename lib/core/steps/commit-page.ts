@@ -82,7 +82,7 @@ export function toLogEntry(
   };
 }
 
-/** Whether the run continues after this page. A run whose pages repeat does not: it must never be published. */
+/** Whether the chain continues after this page. One whose pages repeat does not: they must never be published. */
 export const hasNextPage = ({ nextCursor, repeats }: PageEntry): boolean => nextCursor !== null && !repeats;
 
 /**

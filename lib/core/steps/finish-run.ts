@@ -53,6 +53,7 @@ interface FinishRunCommand {
  * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
  * @throws ContractError if completed runs have another document root; ConfigurationError if the settings name another
  *   one
+ * @throws CursorRejectedError if a slice was started over meanwhile
  * @throws RepeatedCursorError if two pages were requested with the same cursor
  * @throws RunSupersededError if the execution does not own the run
  */
@@ -218,7 +219,10 @@ interface ReadChain {
   readonly last: LogEntry;
 }
 
-/** The chain of a run with one slice, if it has a page or no reports. Its entries are not read in between. */
+/**
+ * The chain of a run with one slice, if its first entry is a page, or the end of a job without reports. The entries
+ * between the first and the last are not read.
+ */
 async function* onlyChain(log: PageLog, run: Run): AsyncGenerator<ReadChain> {
   const chain = sliceOf(run, 1);
   const last = await log.last(chain);

@@ -1,6 +1,6 @@
 /**
- * Walks the chains of a run within one invocation: one for each slice, up to `parallel` at the same time, the oldest
- * first. The page pipeline exports the pages of each (`page-pipeline.ts`).
+ * Walks the chains of a run within one invocation: one for each slice, the oldest first, by `parallel` walkers. The
+ * page pipeline exports the pages of each (`page-pipeline.ts`).
  *
  * A chain that fails is set aside for this invocation while the others continue. Some errors stop the run, and so all
  * of its chains (`slices/reactions.ts`).
@@ -205,8 +205,9 @@ class SliceWalk {
   }
 
   /**
-   * Walks one chain after the other, until none is left or time is up. `parallel` limits requests, not chains. So the
-   * next chain begins once the previous one has no further request, while its last page is still being received.
+   * Walks one chain after the other, until none is left or time is up. `parallel` limits requests that wait for a
+   * response, not chains. So the next chain begins once the previous one has no further request, while its last page is
+   * still being received.
    */
   async walkChains(slot: HeldSlot | undefined): Promise<void> {
     // The first chain is walked whatever time is left: each invocation gets on.
@@ -358,6 +359,7 @@ class SliceWalk {
     }
   }
 
+  /** Announces a slice that has ended without a page. The last page of any other slice was announced already. */
   #emitEnded(slice: Slice, { page, reason }: EndEntry): void {
     if (page > 1 || slice.slice === undefined) return;
     const { counts } = this.#progress();
@@ -464,7 +466,7 @@ class SliceWalk {
     });
   }
 
-  /** Whether the run has fetched a page. A slice that has started over had fetched one before. */
+  /** Whether the run has fetched a page. A slice that has started over had one, or a job, which proves as much. */
   #hasFetched(): boolean {
     return this.#run.attempts !== undefined || this.#progress().totals.pages > 0;
   }

@@ -52,7 +52,8 @@ export interface ServiceClient extends AsyncDisposable {
  * @example
  * const service = serviceClient({ ...settings, api }, { apiKey: fixedApiKey(key), clock: systemRuntime });
  * const sink = async (body) => { for await (const chunk of body) await file.write(chunk); };
- * const { nextCursor } = await service.fetch({ request, since, begunAt, cursor: null, label: 'page 1' }, { sink });
+ * const received = await service.fetch({ request, since, begunAt, cursor: null, label: 'page 1' }, { sink });
+ * const nextCursor = received.kind === 'page' ? received.nextCursor : null;
  */
 export function serviceClient(
   { api, ...settings }: ClientSettings & { readonly api: Description },

@@ -345,6 +345,7 @@ describe('the state after a start', () => {
       generation: 1,
       restarts: undefined,
       passes: { 4: pass },
+      documentRoot: aPageEntry({}).documentRoot,
     });
     expect(decided(row)).toMatchObject({ progress: { counts: { done: 1, count: 19 }, totals: { pages: 2 } } });
   });

@@ -203,6 +203,11 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     defect: 'an invariant was too strict: the last start met a run whose polls clocks minutes apart had delayed',
   },
   {
+    seed: '600002463',
+    pages: 12,
+    defect: 'a start that began a slice again, whose pages had repeated, forgot their root',
+  },
+  {
     seed: '400000304',
     pages: 12,
     defect: 'a run that a slower invocation had started over, after its last page, had to be abandoned',
